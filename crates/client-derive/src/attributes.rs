@@ -1,4 +1,4 @@
-//! What `#[table(..)]` says about a type and about a field (C-5.2).
+//! The attributes `#[table(..)]` of a type and of a field (C-5.2).
 
 use crate::names::Rename;
 use crate::summary;
@@ -10,11 +10,11 @@ use syn::{Attribute, Error, Expr, ExprCall, ExprLit, Lit, LitInt, LitStr, Path, 
 /// Where a key comes from.
 pub(crate) enum KeySource {
     Template(LitStr),
-    /// A function of the value.
+    /// A function that returns it for a value.
     With(Path),
 }
 
-/// What is said about a type.
+/// The attributes of a type.
 #[derive(Default)]
 pub(crate) struct Container {
     pub(crate) name: Option<LitStr>,
@@ -26,22 +26,22 @@ pub(crate) struct Container {
     pub(crate) rename: Rename,
     pub(crate) discriminator: Option<LitStr>,
     pub(crate) deny_unknown: bool,
-    /// Ids of writes that an entity keeps.
+    /// How many write ids an entity keeps.
     pub(crate) write_ids: usize,
     pub(crate) shared_prefix: bool,
     pub(crate) child_of: Option<Path>,
     pub(crate) allow_append: bool,
     /// Rows of a wide entity (P-10).
     pub(crate) wide: Option<usize>,
-    /// The type that entities belong to, and the fields that name its key.
+    /// The parent type, and the fields with its key.
     pub(crate) parent: Option<(Path, Vec<syn::Ident>)>,
-    /// Of a union: kinds are told by row keys.
+    /// For a union: kinds are distinguished by row keys.
     pub(crate) by_row: bool,
-    /// Of a union: writes keep what the types declare about each other (P-15.3).
+    /// For a union: writes update what the types declare about each other (P-15.3).
     pub(crate) model: bool,
-    /// Of a projection: the whole type.
+    /// For a projection: the whole type.
     pub(crate) of: Option<Path>,
-    /// Of an enum: how values are stored.
+    /// For an enum: how values are stored.
     pub(crate) form: Option<LitStr>,
 }
 
@@ -111,28 +111,28 @@ impl Container {
     }
 }
 
-/// How a field takes in the fields of another type.
+/// How a field includes the fields of another type.
 pub(crate) struct Flatten {
     pub(crate) prefix: Option<LitStr>,
     pub(crate) delimiter: String,
 }
 
-/// A value that goes to a blob if it is large (P-11).
+/// A value that is stored in a blob if it is large (P-11).
 pub(crate) struct Large {
     pub(crate) container: LitStr,
-    /// Bytes that one property takes; `None` if all values go to the blob.
+    /// The largest value for one property; `None` if all values go to the blob.
     pub(crate) inline_max: Option<usize>,
-    /// Bytes that several properties take.
+    /// The largest value for several properties.
     pub(crate) chunked_max: usize,
 }
 
-/// A field with many values, a property each (P-10).
+/// A field with many values, one property each (P-10).
 pub(crate) struct SeriesField {
     pub(crate) prefix: LitStr,
     pub(crate) points: LitInt,
 }
 
-/// What is said about a field.
+/// The attributes of a field.
 #[derive(Default)]
 pub(crate) struct FieldAttributes {
     pub(crate) name: Option<LitStr>,
@@ -145,18 +145,18 @@ pub(crate) struct FieldAttributes {
     pub(crate) chunked: bool,
     pub(crate) large: Option<Large>,
     pub(crate) series: Option<SeriesField>,
-    /// The part of a wide entity that holds it; 0 if it is dealt to one.
+    /// The part of a wide entity that stores it; 0 if it is assigned automatically.
     pub(crate) part: u8,
     pub(crate) encrypt: bool,
-    /// Texts are padded to a multiple of so many bytes before they are encrypted.
+    /// Texts are padded to a multiple of this many bytes before they are encrypted.
     pub(crate) pad: u16,
     pub(crate) blind_index: bool,
     pub(crate) etag: bool,
     pub(crate) timestamp: bool,
     pub(crate) rest: bool,
-    /// What it keeps of the entities of another type (P-5.2).
+    /// What it summarizes of the entities of another type (P-5.2).
     pub(crate) kept: Option<summary::Kept>,
-    /// Of a variant: what no other variant takes.
+    /// For a variant: it takes every row that no other variant takes.
     pub(crate) other: bool,
 }
 
@@ -280,7 +280,7 @@ fn write_ids(meta: &ParseNestedMeta<'_>) -> Result<usize> {
         }
         let window: LitInt = inner.value()?.parse()?;
         ids = window.base10_parse()?;
-        // Sixteen bytes each, in a property of 64 KiB.
+        // Sixteen bytes each, in a property of at most 64 KiB.
         if (1..=4096).contains(&ids) {
             Ok(())
         } else {
@@ -332,9 +332,9 @@ fn large(meta: &ParseNestedMeta<'_>) -> Result<Large> {
     Ok(Large { container, inline_max, chunked_max })
 }
 
-/// Bytes of a binary property.
+/// The longest binary property.
 const INLINE_MAX: usize = 64 * 1024;
-/// Bytes of several properties, with room for others in an entity of 1 MiB.
+/// The greatest total of several properties; leaves room for others in an entity of 1 MiB.
 const CHUNKED_MAX: usize = 512 * 1024;
 
 fn bytes_below(meta: &ParseNestedMeta<'_>, max: usize) -> Result<usize> {

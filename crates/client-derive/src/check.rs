@@ -1,15 +1,15 @@
-//! What a declaration must not say (C-5.3).
+//! Checks for invalid declarations (C-5.3).
 
 use crate::field::{Field, Place};
 use crate::names;
 use std::collections::HashMap;
 use syn::{Error, Result};
 
-/// Properties that an entity may have beside its keys and Timestamp.
+/// Properties that an entity may have in addition to its keys and Timestamp.
 const PROPERTIES_MAX: usize = 252;
 
-/// Fails for attributes that exclude each other, and for names that the service does not take or that two
-/// fields have. `extra` are names that the type writes beside its fields.
+/// Fails for attributes that exclude each other, and for names that are invalid or used by two fields. `extra` are
+/// names that the type writes in addition to its fields.
 pub(crate) fn check(fields: &[Field<'_>], extra: &[&str], is_wide: bool) -> Result<()> {
     let mut names: HashMap<String, String> =
         extra.iter().map(|name| ((*name).to_owned(), "the discriminator".to_owned())).collect();

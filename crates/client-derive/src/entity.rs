@@ -88,7 +88,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 #index_functions
                 #list_functions
 
-                /// What writes and reads cost (P-0.6).
+                /// The costs of writes and reads (P-0.6).
                 #vis const COST: ::lazuli_client::Costs = #costs;
             }
         };
@@ -143,7 +143,7 @@ fn parent(
     })
 }
 
-/// Where the keys of a type come from.
+/// How the keys of a type are made.
 enum Source {
     Templates(Keys),
     Functions { partition: TokenStream, row: TokenStream },
@@ -168,7 +168,7 @@ fn key_source(container: &Container, ident: &Ident) -> Result<Source> {
     })
 }
 
-/// Notes at each field how keys hold it.
+/// Records in each field how keys use it.
 pub(crate) fn note_uses(keys: &Keys, fields: &mut [Field<'_>]) -> Result<()> {
     for template in [&keys.partition, &keys.row] {
         for (name, spec) in template.fields() {
@@ -181,7 +181,7 @@ pub(crate) fn note_uses(keys: &Keys, fields: &mut [Field<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The name of the property that holds the kind, if the type has one.
+/// The name of the property with the kind, if the type has one.
 fn discriminator(container: &Container) -> Result<Option<String>> {
     let Some(kind) = &container.kind else {
         let said = container.version.is_some() || container.discriminator.is_some();
@@ -208,7 +208,7 @@ fn discriminator(container: &Container) -> Result<Option<String>> {
     }
 }
 
-/// What follows from key templates.
+/// Code generated from key templates.
 #[derive(Default)]
 struct OfKeys {
     structure: TokenStream,
@@ -234,7 +234,7 @@ fn of_keys(
     let warnings = keys::warnings(keys, fields, container.allow_append)?;
     let children = container.shared_prefix.then(|| {
         quote! {
-            /// The entity with these parts, and all whose row keys go on where its own ends (P-6.1).
+            /// The entity with these parts, and all whose row keys extend its own (P-6.1).
             #vis fn with_children(#(#parameters),*) -> ::core::result::Result<
                 ::lazuli_client::Filter,
                 ::lazuli_client::KeyError,
@@ -266,7 +266,7 @@ fn of_keys(
             ))
         }
 
-        /// What a key holds; an error if no value of the type has such a key.
+        /// Parses a key; an error if no value of the type has such a key.
         #vis fn parse_key(
             key: &::lazuli_client::Key<Self>,
         ) -> ::core::result::Result<#key_ident, ::lazuli_client::KeyError> {
@@ -450,7 +450,7 @@ fn implementation(
             &<#ident as ::lazuli_client::TableEntity>::LAYOUT,
             <#ident as ::lazuli_client::TableEntity>::LISTS,
         );
-        // A child's templates are checked here.
+        // Evaluating this checks a child's templates.
         const _: ::lazuli_client::Layout = <#ident as ::lazuli_client::TableEntity>::LAYOUT;
     })
 }
@@ -481,7 +481,7 @@ fn read(container: &Container, fields: &[Field<'_>], source: &Source) -> Result<
             })
             .collect()
     };
-    // The rest is what all others have left.
+    // The rest is what all other fields have left over.
     let (first, last) =
         (reads(|place| place != Place::Rest)?, reads(|place| place == Place::Rest)?);
     let idents = fields.iter().map(|field| field.ident);

@@ -10,7 +10,7 @@ use syn::{
     Visibility,
 };
 
-/// A field, with all that is said about it.
+/// A field with its attributes.
 pub(crate) struct Field<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) ty: &'a Type,
@@ -21,7 +21,7 @@ pub(crate) struct Field<'a> {
     pub(crate) attributes: FieldAttributes,
     /// The name of its property.
     pub(crate) name: String,
-    /// How the keys of its entity hold it.
+    /// How the keys of its entity format it.
     pub(crate) key_specs: Vec<Spec>,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Field<'a> {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Place {
     Property,
-    /// In the key, and nowhere else.
+    /// Only in the key.
     Key,
-    /// In the key, and as a property too.
+    /// Both in the key and as a property.
     Both,
-    /// In the key if that holds all of it, else as a property.
+    /// In the key if that stores the full value, else as a property.
     KeyIfExact,
     Flattened,
     ETag,
@@ -85,7 +85,7 @@ pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     })
 }
 
-/// Whether a type is a text, judged by its name.
+/// Whether a type is a string, judged by its name.
 pub(crate) fn is_text(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     let is_str = |ty: &Type| matches!(ty, Type::Path(path) if path.path.is_ident("str"));
@@ -128,7 +128,7 @@ impl Field<'_> {
         }
     }
 
-    /// Whether it is a `Link<T>`, which is two properties.
+    /// Whether it is a `Link<T>`, which takes two properties.
     fn is_link(&self) -> bool {
         argument_of(self.inner, "Link").is_some()
     }
@@ -138,7 +138,7 @@ impl Field<'_> {
         matches!(self.place(), Place::Property | Place::Both | Place::KeyIfExact)
     }
 
-    /// A constant expression: whether the key holds all of the field.
+    /// A constant expression: whether the key stores the full value of the field.
     pub(crate) fn is_exact(&self) -> TokenStream {
         let ty = self.ty;
         let exact = self
@@ -171,7 +171,7 @@ impl Field<'_> {
         })
     }
 
-    /// What the names of its properties begin with, if it is flattened.
+    /// The prefix of its properties' names, if it is flattened.
     pub(crate) fn prefix(&self) -> String {
         match &self.attributes.flatten {
             Some(Flatten { prefix: Some(prefix), .. }) => prefix.value(),
@@ -180,7 +180,7 @@ impl Field<'_> {
         }
     }
 
-    /// A statement: appends the field of `self` to `out`. Names have `prefix` before them, if it is given.
+    /// A statement: appends the field of `self` to `out`. Names are prefixed with `prefix`, if given.
     pub(crate) fn write(&self, prefix: Option<&TokenStream>) -> Result<TokenStream> {
         let (ident, inner, name) = (self.ident, self.inner, &self.name);
         let private = quote!(::lazuli_client::__private);
@@ -324,7 +324,7 @@ impl Field<'_> {
         }
     }
 
-    /// The same of a value that may be in a blob.
+    /// The same for a value that may be in a blob.
     fn large_definition(&self) -> TokenStream {
         let (field, name) = (self.ident.to_string(), &self.name);
         let client = quote!(::lazuli_client);
@@ -342,7 +342,7 @@ impl Field<'_> {
         }
     }
 
-    /// An expression: what the type declares about its property; `None` if it has none.
+    /// An expression: the declaration of its property; `None` if it has none.
     pub(crate) fn definition(&self) -> Result<Option<TokenStream>> {
         let (field, inner, name) = (self.ident.to_string(), self.inner, &self.name);
         let client = quote!(::lazuli_client);

@@ -1,14 +1,14 @@
-//! `filter!`: the text of a filter, checked at compile time, with values that stay values (C-7.1).
+//! `filter!`: the text of a filter, checked at compile time, with bound values (C-7.1).
 //!
-//! The filter is read by `lazuli-wire` when it is made. This module only checks the text, so that a wrong
-//! one does not compile; a test compares both. (A macro that used `lazuli-wire` would have it, and the
-//! cryptography it brings, compiled a second time for the compiler.)
+//! `lazuli-wire` parses the filter at run time. This module only checks the text, so that a wrong one does not
+//! compile; a test compares both. (If the macro used `lazuli-wire`, that crate and its cryptography would be compiled
+//! a second time for the compiler.)
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Expr, LitStr};
 
-/// Nested parentheses and `not`s; more would be refused by the service.
+/// Nested parentheses and `not`s; the service refuses more.
 const DEPTH_MAX: usize = 64;
 
 pub(crate) fn expand(text: &LitStr) -> syn::Result<TokenStream> {
@@ -24,7 +24,7 @@ pub(crate) fn expand(text: &LitStr) -> syn::Result<TokenStream> {
     Ok(quote! { ::lazuli_client::__private::checked_filter(#text, [#(#values),*]) })
 }
 
-/// What is wrong with a filter, and at which character.
+/// An error in a filter, and its position.
 #[derive(Debug, PartialEq)]
 struct Fault {
     reason: String,
@@ -40,7 +40,7 @@ impl Fault {
     }
 }
 
-/// A filter whose values have names: `@v0`, `@v1` and so on.
+/// A filter with named values: `@v0`, `@v1` and so on.
 #[derive(Debug, PartialEq)]
 struct Parsed {
     text: String,
@@ -66,9 +66,9 @@ enum Token {
     Open,
     Close,
     Word(String),
-    /// As it is written.
+    /// A literal, unchanged.
     Literal(String),
-    /// The value of this number.
+    /// The value with this number.
     Value(usize),
 }
 
@@ -91,7 +91,7 @@ fn unexpected(token: &Token, at: usize) -> Fault {
     Fault { reason: format!("{shown} cannot stand here"), at }
 }
 
-/// Tokens with their places.
+/// Tokens with their positions.
 type PlacedTokens = Vec<(Token, usize)>;
 
 /// The tokens of a filter, and the expressions in braces.
@@ -124,7 +124,7 @@ fn tokens(source: &str) -> Result<(PlacedTokens, Vec<String>), Fault> {
     Ok((tokens, values))
 }
 
-/// The expression between braces, which may hold braces itself, and the length with them.
+/// The expression in braces, which may contain braces itself, and the total length.
 fn braces(rest: &[char]) -> Option<(String, usize)> {
     let mut depth = 0_usize;
     for (at, character) in rest.iter().enumerate() {
@@ -168,7 +168,7 @@ fn literal_or_word(rest: &[char]) -> Result<(Token, usize), String> {
     Ok((if is_value { Token::Literal(word) } else { Token::Word(word) }, length))
 }
 
-/// Characters of a text in quotes; a quote inside is written twice.
+/// The length of a quoted string; a quote inside is doubled.
 fn quoted(rest: &[char]) -> Result<usize, String> {
     let mut at = 1;
     loop {
@@ -207,7 +207,7 @@ fn number(rest: &[char]) -> Result<(Token, usize), String> {
     }
 }
 
-/// Whether a literal with a type has the form of its type.
+/// Whether a typed literal has the form of its type.
 fn is_typed(word: &str, inner: &str) -> bool {
     let shape = |text: &str, shape: &str| {
         text.len() == shape.len()
@@ -296,7 +296,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows `not`, which binds closer than a comparison: `not A eq 1` needs parentheses.
+    /// After `not`, which binds more tightly than a comparison: `not A eq 1` needs parentheses.
     fn negated(&mut self, depth: usize) -> Result<(), Fault> {
         match self.peek() {
             Some((Token::Word(word), _)) if word != "not" && !is_reserved(word) => {
@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows the name of a property: a comparison, or nothing if it is a condition by itself.
+    /// After the name of a property: a comparison, or nothing if it is a condition by itself.
     fn comparison(&mut self) -> Result<(), Fault> {
         match self.peek() {
             Some((Token::Word(word), _)) if is_operator(word) => {}
@@ -352,8 +352,9 @@ mod tests {
         assert_eq!(fault("A eq 'x").reason, "a text is not closed");
     }
 
-    /// What this module takes, `lazuli-wire` takes, with a text for each value; and the reverse, but for
-    /// what nobody writes: a literal before its property or in parentheses, functions, signs apart from their numbers.
+    /// `lazuli-wire` accepts all that this module accepts, with a text for each value; and the reverse, except for
+    /// forms that nobody writes: a literal before its property or in parentheses, functions, signs separated from
+    /// their numbers.
     #[test]
     fn both_readers_agree() {
         let good = [

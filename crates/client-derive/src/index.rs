@@ -10,7 +10,7 @@ use quote::{format_ident, quote};
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Error, Ident, LitStr, Result, Visibility};
 
-/// An index as it is declared.
+/// The declaration of an index.
 pub(crate) struct IndexAttribute {
     name: Ident,
     row: Template,
@@ -79,16 +79,16 @@ fn projected(meta: &ParseNestedMeta<'_>) -> Result<Projection> {
     Ok(if is_all { Projection::All } else { Projection::Fields(fields) })
 }
 
-/// What the indexes of a type become.
+/// Code generated for the indexes of a type.
 #[derive(Default)]
 pub(crate) struct Indexes {
     /// Expressions of type `IndexDef`.
     pub(crate) definitions: Vec<TokenStream>,
     /// Arms of a match on the number of the index.
     pub(crate) keys: Vec<TokenStream>,
-    /// The fields that key templates write by their type.
+    /// The fields that key templates format by type.
     pub(crate) types: Vec<TokenStream>,
-    /// Structs that queries give.
+    /// Structs returned by queries.
     pub(crate) rows: TokenStream,
     /// Functions of the type.
     pub(crate) functions: TokenStream,
@@ -96,7 +96,7 @@ pub(crate) struct Indexes {
     pub(crate) items: TokenStream,
 }
 
-/// The type that the indexes are of.
+/// The type with the indexes.
 pub(crate) struct Of<'a> {
     pub(crate) keys: &'a Keys,
     pub(crate) fields: &'a [Field<'a>],
@@ -148,8 +148,8 @@ impl IndexAttribute {
         format_ident!("{}{}Index", of.ident, Rename::Pascal.apply(&self.name.to_string()))
     }
 
-    /// How many fields of the row template lead, before those that identify the entity; and the fields that
-    /// lead. Fails if two entities could have one copy (P-1.2).
+    /// The number of leading fields in the row template, before those that identify the entity; and the leading fields.
+    /// Fails if two entities could have the same copy (P-1.2).
     fn check<'f>(&self, of: &Of<'f>) -> Result<(usize, Vec<&'f Field<'f>>)> {
         let fields: Vec<_> = self.row.fields().map(|(name, _)| name.to_owned()).collect();
         keys::refuse_secrets(&[self.partition(of), &self.row], of.fields)?;
@@ -158,8 +158,8 @@ impl IndexAttribute {
             return Ok((fields.len(), fields.iter().map(find).collect::<Result<_>>()?));
         }
         let own = of.keys.row.fields().chain(of.keys.partition.fields());
-        // What the partition of the copy tells need not be in its row key. A day, a bucket or a text in lower
-        // case tells less than the field that it is of.
+        // Fields in the copy's partition key need not be in its row key. A day, a bucket or a lowercased text has less
+        // information than its field.
         let partition = self.partition(of);
         let identity: Vec<(&str, Spec)> =
             own.filter(|(name, spec)| !spec.is_bucket() && !partition.tells(name, *spec)).collect();
@@ -212,7 +212,7 @@ impl IndexAttribute {
         })
     }
 
-    /// The arm of `index_key`: the key of the copy, `None` if a field of it is (P-1.9).
+    /// The arm of `index_key`: the key of the copy; `None` if a field of it is `None` (P-1.9).
     fn key(&self, number: usize, of: &Of<'_>) -> Result<TokenStream> {
         let used = keys::arguments(&[self.partition(of), &self.row], of.fields)?;
         let bindings = used.iter().map(|field| {
@@ -240,7 +240,7 @@ impl IndexAttribute {
         })
     }
 
-    /// The type that queries give, the struct for it if it is not the entity, and how it is read.
+    /// The type returned by queries, its struct unless it is the entity, and the code that reads it.
     fn row_type(&self, of: &Of<'_>) -> Result<(TokenStream, TokenStream, TokenStream)> {
         let entity = of.ident;
         let projected = match &self.projection {

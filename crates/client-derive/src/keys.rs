@@ -1,4 +1,4 @@
-//! Keys from templates: written, made from parts, and read back (C-4).
+//! Keys from templates: formatted, made from parts, and parsed (C-4).
 
 use crate::field::{self, Field};
 use crate::template::{Segment, Spec, Template};
@@ -21,7 +21,7 @@ pub(crate) fn find<'f, 'a>(
     found.ok_or_else(|| Error::new(template.text.span(), format!("there is no field `{name}`")))
 }
 
-/// A block of type `Result<String, KeyError>`: the key of values that `value` names.
+/// A block of type `Result<String, KeyError>`: the key made of the values from `value`.
 pub(crate) fn write(
     template: &Template,
     fields: &[Field<'_>],
@@ -47,7 +47,7 @@ pub(crate) fn write(
     }})
 }
 
-/// Compile-time checks that the template can be read back (C-4.4).
+/// Compile-time checks that keys of the template can be parsed (C-4.4).
 pub(crate) fn checks(template: &Template, fields: &[Field<'_>]) -> Result<TokenStream> {
     let span = template.text.span();
     let mut checks = Vec::new();
@@ -77,7 +77,7 @@ pub(crate) fn checks(template: &Template, fields: &[Field<'_>]) -> Result<TokenS
     Ok(quote!(const _: () = { #(#checks)* };))
 }
 
-/// Fails if a key outside the entity would show an encrypted field (E-50).
+/// Fails if an encrypted field would be visible in a key outside the entity (E-50).
 pub(crate) fn refuse_secrets(templates: &[&Template], fields: &[Field<'_>]) -> Result<()> {
     for template in templates {
         for (name, _) in template.fields() {
@@ -91,7 +91,7 @@ pub(crate) fn refuse_secrets(templates: &[&Template], fields: &[Field<'_>]) -> R
     Ok(())
 }
 
-/// Expressions of type `(&str, &str)`: the fields that templates write by their type, and what it is called.
+/// Expressions of type `(&str, &str)`: the fields that templates format by type, and the type's name.
 pub(crate) fn types(templates: &[&Template], fields: &[Field<'_>]) -> Result<Vec<TokenStream>> {
     let mut types = Vec::new();
     for template in templates {
@@ -103,7 +103,7 @@ pub(crate) fn types(templates: &[&Template], fields: &[Field<'_>]) -> Result<Vec
     Ok(types)
 }
 
-/// Notes, as warnings, about templates that sort badly (C-4.2, P-13.1).
+/// Warnings about templates that sort badly (C-4.2, P-13.1).
 pub(crate) fn warnings(
     keys: &Keys,
     fields: &[Field<'_>],
@@ -176,7 +176,7 @@ pub(crate) fn parameters(arguments: &[&Field<'_>]) -> (Vec<TokenStream>, Vec<Tok
         .unzip()
 }
 
-/// A struct of what a key holds, and the function that reads it.
+/// A struct of a key's fields, and the function that parses it.
 pub(crate) fn parse(
     keys: &Keys,
     fields: &[Field<'_>],
@@ -222,8 +222,8 @@ pub(crate) fn parse(
     Ok((structure, function))
 }
 
-/// Statements that read texts by their templates, and the fields they bind. They leave with `None` if a text is not of its
-/// template.
+/// Statements that parse texts by their templates, and the fields they bind. They return `None` if a text does not
+/// match its template.
 pub(crate) fn parse_statements<'f>(
     texts: &[(&Template, TokenStream)],
     fields: &'f [Field<'_>],
@@ -252,7 +252,7 @@ pub(crate) fn parse_statements<'f>(
                     let take = quote!(cursor.field(#width, #separator, 0 #(+ #after)*)?);
                     match spec.parse(ty, &take) {
                         None => quote!(let _ = #take;),
-                        // Of two moments the key holds, one may hold more.
+                        // If the key has a moment twice, one of them may be more precise.
                         Some(_) if known.contains(&ident) && spec.calendar().is_some() => {
                             quote!(let _ = #take;)
                         }

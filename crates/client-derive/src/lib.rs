@@ -1,4 +1,4 @@
-//! The macros of `lazuli-client`, which re-exports them. Nobody depends on this crate directly.
+//! The macros of `lazuli-client`, which re-exports them. Do not depend on this crate directly.
 
 mod attributes;
 mod check;
@@ -22,19 +22,19 @@ mod union;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct an entity type: keys by template, properties by field (C-4, C-5).
+/// Makes a struct an entity type: keys from templates, properties from fields (C-4, C-5).
 #[proc_macro_derive(TableEntity, attributes(table, index, index_list))]
 pub fn table_entity(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), entity::derive)
 }
 
-/// Makes a struct a series of values: a row for a day, a property for each hour (P-9).
+/// Makes a struct a series of values: for example one row per day with a property for each hour (P-9).
 #[proc_macro_derive(DataSeries, attributes(table, series))]
 pub fn data_series(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), series::derive)
 }
 
-/// Makes a struct a group of properties that entities can hold with `#[table(flatten)]`.
+/// Makes a struct a group of properties that entities can include with `#[table(flatten)]`.
 #[proc_macro_derive(TableFields, attributes(table))]
 pub fn table_fields(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), table_fields::derive)
@@ -46,7 +46,7 @@ pub fn table_union(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), union::derive)
 }
 
-/// Makes an enum without fields a property value, and a part of keys (C-5.2).
+/// Makes a fieldless enum usable as a property value and as a part of keys (C-5.2).
 #[proc_macro_derive(TableValue, attributes(table))]
 pub fn table_value(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), table_value::derive)
@@ -58,8 +58,8 @@ pub fn projection(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), projection::derive)
 }
 
-/// A filter from its text, which is checked at compile time. Expressions in braces are values of any stored
-/// type: they are bound, never pasted, so that what a user typed stays a value (C-7.1).
+/// A filter whose text is checked at compile time. Expressions in braces are values of any stored type: they are
+/// bound, never pasted, so user input stays a value (C-7.1).
 ///
 /// ```
 /// use lazuli_client::filter;

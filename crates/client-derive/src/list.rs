@@ -1,4 +1,4 @@
-//! `#[index_list(..)]`: lists of the entities that have a value (P-4).
+//! `#[index_list(..)]`: lists of the entities with a value (P-4).
 
 use crate::index::Of;
 use crate::keys;
@@ -7,28 +7,28 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Error, Ident, LitInt, LitStr, Result};
 
-/// A list as it is declared.
+/// The declaration of a list.
 pub(crate) struct ListAttribute {
     name: Ident,
     option: u8,
-    /// Of a blob: the container.
+    /// For a blob: the container.
     partition: Option<Template>,
     /// The row key of the list, or the name of its blob.
     row: Template,
     items: LitStr,
     item: Template,
-    /// The container that takes a list which does not fit into an entity.
+    /// The container for lists that do not fit into an entity.
     overflow: Option<LitStr>,
 }
 
-/// What the lists of a type become.
+/// Code generated for the lists of a type.
 #[derive(Default)]
 pub(crate) struct Lists {
     /// Expressions of type `ListDef`.
     pub(crate) definitions: Vec<TokenStream>,
     /// Arms of a match on the number of the list: the list of a value, and its item.
     pub(crate) entries: Vec<TokenStream>,
-    /// The same: the key of an item.
+    /// Arms of a match on the number of the list: the key of an item.
     pub(crate) keys: Vec<TokenStream>,
     /// Functions of the type.
     pub(crate) functions: TokenStream,
@@ -133,7 +133,7 @@ impl ListAttribute {
         }
     }
 
-    /// The arm of `list_entry`: where the list is, and the item; `None` if a field of it is.
+    /// The arm of `list_entry`: the place of the list, and the item; `None` if a field of it is `None`.
     fn entry(&self, number: usize, of: &Of<'_>) -> Result<TokenStream> {
         let templates = [self.partition(of), &self.row, &self.item];
         keys::refuse_secrets(&templates, of.fields)?;

@@ -1,9 +1,9 @@
-//! Names of properties: how they are made, and which the service takes (C-5.3).
+//! Names of properties: how they are made, and which are valid (C-5.3).
 
 use proc_macro2::Span;
 use syn::{Error, LitStr, Result};
 
-/// How names are made of identifiers.
+/// How names are made from identifiers.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Rename {
     #[default]
@@ -70,10 +70,10 @@ pub(crate) fn constant(field: &str) -> String {
     words(field.trim_start_matches("r#")).join("_").to_uppercase()
 }
 
-/// Names that the library writes itself (P-0.2).
+/// Names reserved for the library (P-0.2).
 const BOOKKEEPING: [&str; 8] = ["_ix", "_pk", "_rk", "_src", "_st", "_WriteIds", "_gen", "_parts"];
 
-/// Fails for a name that the service, or this library, does not take.
+/// Fails for a name that the service or this library does not accept.
 pub(crate) fn check(name: &str, span: Span) -> Result<()> {
     let fault = |text: String| Err(Error::new(span, text));
     let mut characters = name.chars();

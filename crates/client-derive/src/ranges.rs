@@ -7,16 +7,16 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Ident, Result, Visibility};
 
-/// What a range is of.
+/// What a range selects.
 pub(crate) struct Target {
     /// The entity type, or the index.
     pub(crate) marker: Ident,
-    /// The function that begins a range.
+    /// The function that starts a range.
     pub(crate) function: Ident,
     pub(crate) is_index: bool,
 }
 
-/// The function `range`, and a type for each field of the row key that may still be given.
+/// The function `range`, and a type for each field of the row key that can follow.
 pub(crate) fn ranges(
     keys: &Keys,
     fields: &[Field<'_>],
@@ -28,7 +28,7 @@ pub(crate) fn ranges(
     of_templates(&keys.partition, &keys.row, fields, &target, vis)
 }
 
-/// The function that begins a range of keys of two templates, and the types that go on.
+/// The function that starts a range of keys of two templates, and the types that continue it.
 pub(crate) fn of_templates(
     partition: &Template,
     row: &Template,
@@ -49,7 +49,7 @@ pub(crate) fn of_templates(
     let none = if stages.is_empty() { closed(&first, target, vis) } else { quote!() };
     let name = &target.function;
     let function = quote! {
-        /// The entities of a partition. Name fields of the row key to have fewer of them.
+        /// The entities of a partition. Add fields of the row key to narrow it.
         #vis fn #name(#(#parameters),*) -> #first {
             #(#conversions)*
             let partition = (|| #partition)();
@@ -59,7 +59,7 @@ pub(crate) fn of_templates(
     Ok((function, quote!(#(#types)* #none)))
 }
 
-/// Expressions that fix the first fields of a row key in `range`, each to the variable of its name.
+/// Expressions that fix the first fields of a row key in `range`, each to the variable with its name.
 pub(crate) fn leading_parts(
     row: &Template,
     fields: &[Field<'_>],
@@ -98,7 +98,7 @@ fn stages<'f>(
         let field = keys::find(fields, name, row)?;
         let is_known = found.iter().any(|stage| stage.field.ident == field.ident)
             || of_partition.iter().any(|known| known.ident == field.ident);
-        // A field that is given already would be given again: no more can be asked.
+        // The next field has a value already, so the range must end here.
         if is_known {
             break;
         }
@@ -125,7 +125,7 @@ fn stages<'f>(
 }
 
 impl Stage<'_> {
-    /// The field, as a range needs to know it.
+    /// The description of the field for a range.
     fn part(&self) -> TokenStream {
         let (ty, literal, is_last) = (self.field.inner, &self.literal, self.is_last);
         let is_reversed = self.spec == Spec::Rev;
@@ -147,7 +147,7 @@ impl Stage<'_> {
         let is_sorted = match self.spec {
             Spec::Unsorted | Spec::Bucket(_) => false,
             Spec::Plain if field::is_integer(ty) => false,
-            // Before a literal, texts sort by it and not by what the field holds alone.
+            // Before a literal, texts sort by the literal too, not only by the field's value.
             Spec::Plain | Spec::Lower | Spec::Hex => is_last,
             _ => true,
         };
@@ -201,7 +201,7 @@ impl Stage<'_> {
     }
 }
 
-/// A range to which fields may still be added.
+/// A range that can be narrowed by more fields.
 fn closed(stage: &Ident, target: &Target, vis: &Visibility) -> TokenStream {
     let entity = &target.marker;
     let doc = format!("A range of keys of [`{entity}`] that is being described.");
@@ -224,7 +224,7 @@ fn closed(stage: &Ident, target: &Target, vis: &Visibility) -> TokenStream {
         #vis struct #stage(::lazuli_client::KeyRange<#entity>);
 
         impl #stage {
-            /// Only entities of which this is true as well.
+            /// Only entities for which this is true as well.
             #vis fn filter(self, filter: ::lazuli_client::Filter) -> ::lazuli_client::KeyRange<#entity> {
                 self.0.filter(filter)
             }

@@ -1,4 +1,4 @@
-//! `#[derive(DataSeries)]`: a property for each step of time, a row for each period (P-9).
+//! `#[derive(DataSeries)]`: one property for each time step, one row for each period (P-9).
 
 use crate::attributes::{Container, KeySource};
 use crate::field::{Field, fields};
@@ -9,10 +9,10 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Attribute, DeriveInput, Error, LitInt, LitStr, Result, Type};
 
-/// Properties of a row: 252 less `_WriteIds`.
+/// Properties of a row: 252 minus `_WriteIds`.
 const POINTS_MAX: usize = 251;
 
-/// What `#[series(..)]` says.
+/// The content of `#[series(..)]`.
 struct Declared {
     points: usize,
     points_span: Span,
@@ -63,7 +63,7 @@ fn templates(container: &Container, input: &DeriveInput) -> Result<Keys> {
     })
 }
 
-/// The field of the time, and how much of it the key holds.
+/// The time field, and how much of it the key contains.
 fn check_keys<'f, 'a>(keys: &Keys, fields: &'f [Field<'a>]) -> Result<(&'f Field<'a>, Spec)> {
     let fault = |text: &str| Error::new(keys.row.text.span(), text);
     let Some(Segment::Field { name, spec }) = keys.row.segments.last() else {
@@ -86,7 +86,7 @@ fn check_keys<'f, 'a>(keys: &Keys, fields: &'f [Field<'a>]) -> Result<(&'f Field
     Ok((time, *spec))
 }
 
-/// Seconds of what a key holds of a time.
+/// The length in seconds of a key's time format.
 fn period_seconds(spec: Spec) -> Option<u64> {
     match spec {
         Spec::Date => Some(86_400),
@@ -202,7 +202,7 @@ fn functions(
             ::core::result::Result::Ok(#series::SeriesOf::new(partition, prefix))
         }
 
-        /// The point of a series that holds a time.
+        /// The point of a series for a time.
         #vis fn at(
             #(#parameters,)*
             time: ::lazuli_client::Timestamp,
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn series_that_no_row_holds_are_refused() {
-        // PS-9.5: 252 points, and a property beside them.
+        // PS-9.5: 252 points, and one more property.
         let many = fault(&parse_quote! {
             #[table(kind = "Count", partition = "p", row = "{day:date}")]
             #[series(points = 252, step = "hour", prefix = "H", value = i64)]

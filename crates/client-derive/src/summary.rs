@@ -1,4 +1,4 @@
-//! `#[table(count(..))]`, `sum`, `latest` and `copy` on fields: what an entity keeps of others beside it (P-5.2).
+//! `#[table(count(..))]`, `sum`, `latest` and `copy` on fields: summaries of other entities in the partition (P-5.2).
 
 use crate::field::Field;
 use crate::keys::{self, Keys};
@@ -8,10 +8,10 @@ use syn::meta::ParseNestedMeta;
 use syn::parse::ParseStream;
 use syn::{Error, Ident, LitInt, Path, Result, Token};
 
-/// Rows that may share what is counted.
+/// The most rows that may share counts.
 const SHARDS_MAX: u32 = 100;
 
-/// What a field keeps of the entities of another type.
+/// What a field summarizes of the entities of another type.
 pub(crate) struct Kept {
     source: Path,
     what: What,
@@ -22,7 +22,7 @@ enum What {
     Count,
     Sum(Ident),
     Latest(Ident),
-    /// A field of the one entity that some fields name.
+    /// A field of the one entity that some fields refer to.
     Copy {
         of: Ident,
         by: Vec<Ident>,
@@ -95,13 +95,13 @@ fn parse_shards(content: ParseStream<'_>) -> Result<(u32, LitInt)> {
     }
 }
 
-/// A field that keeps something of a source.
+/// A field that summarizes a source.
 struct Keeper<'f> {
     field: &'f Field<'f>,
     kept: &'f Kept,
 }
 
-/// The implementations of `Summary`, one for each type of which the fields keep something.
+/// The implementations of `Summary`, one for each source type.
 pub(crate) fn summaries(
     fields: &[Field<'_>],
     keys: Option<&Keys>,
@@ -126,7 +126,7 @@ pub(crate) fn summaries(
     Ok(summaries.collect::<Result<Vec<_>>>()?.into_iter().collect())
 }
 
-/// Fails if a field cannot hold what it is to keep.
+/// Fails if a field cannot store its summary.
 fn check(field: &Field<'_>, kept: &Kept, fields: &[Field<'_>]) -> Result<()> {
     if !field.key_specs.is_empty() || field.attributes.encrypt {
         return Err(field.error("what is kept of others is a plain property"));
@@ -214,7 +214,7 @@ fn summary(
     })
 }
 
-/// The initializer of a field of a summary that counts nothing yet.
+/// The initializer of a field in an empty summary.
 fn empty(field: &Field<'_>, key_fields: &[&Ident]) -> TokenStream {
     let ident = field.ident;
     if key_fields.contains(&ident) {
@@ -226,7 +226,7 @@ fn empty(field: &Field<'_>, key_fields: &[&Ident]) -> TokenStream {
     }
 }
 
-/// The number of shards, which is said once, or each time the same.
+/// The number of shards; all attributes that give it must agree.
 fn shards(group: &[Keeper<'_>]) -> Result<u32> {
     let mut said: Option<u32> = None;
     for (shards, span) in group.iter().filter_map(|keeper| keeper.kept.shards.as_ref()) {
@@ -238,7 +238,7 @@ fn shards(group: &[Keeper<'_>]) -> Result<u32> {
     Ok(said.unwrap_or(1))
 }
 
-/// The functions that look for the latest among what is left.
+/// The functions that search the remaining sources for the latest value.
 fn search(group: &[Keeper<'_>], shards: u32, source: &Path) -> Result<TokenStream> {
     let mut conditions = Vec::new();
     for keeper in group {
@@ -271,7 +271,7 @@ fn search(group: &[Keeper<'_>], shards: u32, source: &Path) -> Result<TokenStrea
     })
 }
 
-/// The functions that copy from the one source which the summary names.
+/// The functions that copy from the source that the summary refers to.
 fn link(
     group: &[Keeper<'_>],
     fields: &[Field<'_>],
@@ -320,7 +320,7 @@ fn link(
 }
 
 impl Keeper<'_> {
-    /// A statement that takes account of a change.
+    /// A statement that accounts for a change.
     fn follow(&self) -> Option<TokenStream> {
         let private = quote!(::lazuli_client::__private);
         let (ident, ty) = (self.field.ident, self.field.ty);
@@ -353,7 +353,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// A statement that forgets what was followed.
+    /// A statement that resets the field.
     fn clear(&self) -> Option<TokenStream> {
         let ident = self.field.ident;
         match self.kept.what {
@@ -362,7 +362,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// A statement that adds what a shard has.
+    /// A statement that adds the value of a shard.
     fn combine(&self) -> Option<TokenStream> {
         let (private, ident) = (quote!(::lazuli_client::__private), self.field.ident);
         match self.kept.what {

@@ -1,4 +1,4 @@
-//! `#[derive(TableFields)]`: properties that other types take in.
+//! `#[derive(TableFields)]`: properties that other types include.
 
 use crate::attributes::Container;
 use crate::check;

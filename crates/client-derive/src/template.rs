@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, LitStr, Result, Type};
 
-/// A template, taken apart.
+/// A parsed template.
 pub(crate) struct Template {
     pub(crate) text: LitStr,
     pub(crate) segments: Vec<Segment>,
@@ -16,11 +16,11 @@ pub(crate) enum Segment {
     Field { name: String, spec: Spec },
 }
 
-/// How a field is written.
+/// The format of a field.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Spec {
     Plain,
-    /// Plain, and known not to sort.
+    /// Plain; explicitly unsorted.
     Unsorted,
     Width(usize),
     Pad,
@@ -36,7 +36,7 @@ pub(crate) enum Spec {
     Bucket(u64),
 }
 
-/// Digits of the largest number.
+/// The number of digits of the largest number.
 const WIDTH_MAX: usize = 39;
 const KEY_UNITS_MAX: usize = 512;
 
@@ -91,13 +91,13 @@ impl Template {
         Ok(Self { text: text.clone(), segments })
     }
 
-    /// The template but for its last segment.
+    /// The template without its last segment.
     pub(crate) fn without_last(&self) -> Self {
         let segments = self.segments.split_last().map_or(&[][..], |(_, rest)| rest);
         Self { text: self.text.clone(), segments: segments.to_vec() }
     }
 
-    /// What all keys begin with.
+    /// The literal prefix of all keys.
     pub(crate) fn prefix(&self) -> &str {
         match self.segments.first() {
             Some(Segment::Literal(literal)) => literal,
@@ -112,7 +112,7 @@ impl Template {
         })
     }
 
-    /// Whether keys of this template tell a field as well as `spec` does.
+    /// Whether keys of this template say as much about a field as the format `spec`.
     pub(crate) fn tells(&self, field: &str, spec: Spec) -> bool {
         self.fields().any(|(name, own)| name == field && (own == spec || !own.is_lossy()))
     }
@@ -125,7 +125,7 @@ impl Template {
         })
     }
 
-    /// The literal that follows the segment at `index` at once.
+    /// The literal immediately after the segment at `index`.
     pub(crate) fn literal_after(&self, index: usize) -> &str {
         match self.segments.get(index + 1) {
             Some(Segment::Literal(literal)) => literal,
@@ -187,12 +187,12 @@ fn parse_spec(spec: &str) -> std::result::Result<Spec, String> {
 }
 
 impl Spec {
-    /// Whether equal texts may stand for different values, whatever the type.
+    /// Whether equal texts may represent different values, for any type.
     pub(crate) fn is_bucket(self) -> bool {
         matches!(self, Self::Bucket(_))
     }
 
-    /// Whether different values may have one text.
+    /// Whether different values may have the same text.
     pub(crate) fn is_lossy(self) -> bool {
         self.is_bucket() || self == Self::Lower || self.calendar().is_some()
     }
@@ -205,7 +205,7 @@ impl Spec {
         matches!(self, Self::Ticks | Self::Iso) || self.calendar().is_some()
     }
 
-    /// The part of a moment that is written, if it is one.
+    /// How much of a moment is written, if it is a moment.
     pub(crate) fn calendar(self) -> Option<TokenStream> {
         let name = match self {
             Self::Month => quote!(Month),
@@ -252,8 +252,8 @@ impl Spec {
         }
     }
 
-    /// A constant expression: what the type is called where templates are read at run time, if the text
-    /// depends on more than the stored value.
+    /// A constant expression: the type's name in templates that are parsed at run time, if the text depends on more
+    /// than the stored value.
     pub(crate) fn type_name(self, ty: &Type) -> Option<TokenStream> {
         let part = quote!(::lazuli_client::key_part);
         match self {
@@ -263,7 +263,7 @@ impl Spec {
         }
     }
 
-    /// A constant expression: characters of the text, if all values of `ty` have as many.
+    /// A constant expression: the length of the text in characters, if it is the same for all values of `ty`.
     pub(crate) fn width(self, ty: &Type) -> TokenStream {
         let part = quote!(::lazuli_client::key_part);
         let some = |width: TokenStream| quote!(::core::option::Option::Some(#width));
@@ -289,7 +289,7 @@ impl Spec {
         }
     }
 
-    /// An expression of type `Option<ty>`: the value of `text`. `None` if texts do not tell values.
+    /// An expression of type `Option<ty>`: the value of `text`. `None` if texts do not determine values.
     pub(crate) fn parse(self, ty: &Type, text: &TokenStream) -> Option<TokenStream> {
         let part = quote!(::lazuli_client::key_part);
         if let Some(calendar) = self.calendar() {

@@ -31,7 +31,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let (idents, types): (Vec<_>, Vec<_>) = variants.iter().map(|v| (v.ident, v.ty)).unzip();
     let (typed_idents, typed_types): (Vec<_>, Vec<_>) =
         typed.iter().map(|v| (v.ident, v.ty)).unzip();
-    let by_row = container.by_row;
+    let (by_row, is_model) = (container.by_row, container.model);
     let checks = checks(&types, &typed_types, &property, by_row);
     let fallback = match other {
         Some(other) => {
@@ -92,6 +92,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             impl #client::TableEntity for #ident {
                 const PROPERTIES: &'static [#client::PropertyDef] = &PROPERTIES;
                 const SHAPES: &'static [#client::__private::Shape] = &SHAPES;
+                const IS_MODEL: bool = #is_model;
 
                 fn shape(&self) -> #client::__private::Shape {
                     match self {
@@ -103,7 +104,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                     let found = #client::__private::member_of(entity, MEMBERS, #property, #by_row, #newer);
                     match found {
                         #(#shape_arms)*
-                        // What was projected away does not tell.
+                        // The property may be absent because of a projection.
                         _ if !#by_row && entity.value(#property).is_none() => {
                             #client::__private::Shape::of::<Self>()
                         }
@@ -171,7 +172,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 
             #[allow(dead_code)]
             impl #ident {
-                /// What kind an entity is, without reading it whole (C-6.6).
+                /// The kind of an entity, without decoding it (C-6.6).
                 #vis fn kind_of(entity: &#client::Entity) -> ::core::option::Option<&'static str> {
                     <Self as #client::Union>::kind_of(entity)
                 }
@@ -180,7 +181,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// What the types of a model declare about each other (P-15.3).
+/// The code for what the types of a model declare about each other (P-15.3).
 fn model(ident: &Ident, types: &[&Type]) -> TokenStream {
     let client = quote!(::lazuli_client);
     let (private, summary) = (quote!(#client::__private), quote!(#client::patterns::summary));
@@ -252,7 +253,7 @@ fn variants(input: &DeriveInput) -> Result<Vec<Variant<'_>>> {
     variants.collect()
 }
 
-/// Compile-time checks that the types can be told apart (C-6.2, P-0.4).
+/// Compile-time checks that the types can be distinguished (C-6.2, P-0.4).
 fn checks(all: &[&Type], types: &[&Type], property: &TokenStream, by_row: bool) -> TokenStream {
     let client = quote!(::lazuli_client);
     let rows = all.iter().map(|ty| {

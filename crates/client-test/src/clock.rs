@@ -1,4 +1,4 @@
-//! A clock that stands still but for pauses and for what the test says (C-19.5).
+//! A clock that only moves during pauses and when the test says so (C-19.5).
 
 use lazuli_client::{BoxFuture, Env, Environment};
 use lazuli_model::{Clock, SystemClock, Timestamp};
@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Time that passes on demand. Give its [`TestClock::env`] to an account; a [`TestServer`](crate::TestServer)
+/// Time under the control of the test. Give its [`TestClock::env`] to an account; a [`TestServer`](crate::TestServer)
 /// with the same clock agrees with it about dates, expiry and the visibility of messages. Cheap to clone.
 ///
-/// A pause of the client ends at once and moves the clock by its length. The time that an exchange takes is
-/// none, unless [`TestClock::advance`] or [`Fault::Delay`](crate::Fault::Delay) says so: pauses of one task
-/// are no delay for the requests of another.
+/// A pause of the client ends at once and advances the clock by its length. An exchange takes no time, unless
+/// [`TestClock::advance`] or [`Fault::Delay`](crate::Fault::Delay) says so: pauses of one task do not delay the
+/// requests of another.
 #[derive(Clone)]
 pub struct TestClock(Arc<State>);
 
 struct State {
     began: Timestamp,
     time: watch::Sender<Time>,
-    /// Every reading is a tick later than the one before it.
+    /// Every reading is one tick later than the previous one.
     readings: AtomicU64,
-    /// Environments given out, so that each has random numbers of its own.
+    /// Environments created so far, so that each has its own random numbers.
     environments: AtomicU64,
     seed: u64,
     timers: Mutex<BTreeMap<u64, Duration>>,
@@ -35,7 +35,7 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Time {
     elapsed: Duration,
-    /// The part of it that is no pause.
+    /// The part of it that is not pauses.
     delays: Duration,
     is_held: bool,
     /// Pauses that have not ended.
@@ -49,12 +49,12 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// A clock that shows the time of its making. Random numbers of its environments come from `seed`.
+    /// A clock that starts at the current time. `seed` determines the random numbers of its environments.
     pub fn new(seed: u64) -> Self {
         Self::beginning(SystemClock.now(), seed)
     }
 
-    /// A clock that shows a time of your choice.
+    /// A clock that starts at this time.
     pub fn at(began: Timestamp) -> Self {
         Self::beginning(began, 0)
     }
@@ -72,7 +72,7 @@ impl TestClock {
         }))
     }
 
-    /// What an account takes: this clock, pauses that move it, random numbers from the seed.
+    /// The environment for an account: this clock, pauses that advance it, random numbers from the seed.
     pub fn env(&self) -> Env {
         let number = self.0.environments.fetch_add(1, Ordering::Relaxed);
         let random = Mutex::new(Seeded::new(self.0.seed).stream(number));
@@ -87,12 +87,12 @@ impl TestClock {
         Timestamp::from_ticks(ticks).unwrap_or(Timestamp::MAX)
     }
 
-    /// How far it has moved.
+    /// How far the clock has advanced.
     pub fn elapsed(&self) -> Duration {
         self.0.time.borrow().elapsed
     }
 
-    /// Moves it: pauses that are over by then end, and what is under way has taken so much longer.
+    /// Advances the clock: pauses that are over by then end, and operations under way have taken that much longer.
     pub fn advance(&self, by: Duration) {
         self.0.time.send_modify(|time| {
             time.elapsed += by;
@@ -100,7 +100,7 @@ impl TestClock {
         });
     }
 
-    /// Moves it, and waits until every attempt that has taken too long by now has been given up.
+    /// Advances the clock, and waits until every attempt that has timed out has been abandoned.
     pub async fn pass(&self, by: Duration) {
         self.advance(by);
         loop {
@@ -113,19 +113,19 @@ impl TestClock {
         }
     }
 
-    /// From now on pauses last until [`TestClock::advance`] ends them: for tasks that pause in a loop.
+    /// From now on, pauses last until [`TestClock::advance`] ends them: for tasks that pause in a loop.
     pub fn hold(&self) {
         self.0.time.send_modify(|time| time.is_held = true);
     }
 
-    /// Pauses end at once again, those under way too.
+    /// Makes pauses end at once again, including those under way.
     pub fn release(&self) {
         self.0.time.send_modify(|time| time.is_held = false);
     }
 
-    /// Ready when some task pauses, on a clock that is held.
+    /// Waits until a task pauses, on a clock that is held.
     pub async fn paused(&self) {
-        // The clock, which holds the sender, outlives this.
+        // The clock owns the sender and outlives this.
         let _ = self.0.time.subscribe().wait_for(|time| time.pausing > 0).await;
     }
 
@@ -174,7 +174,7 @@ impl Drop for Pausing<'_> {
     }
 }
 
-/// A bound on something under way. Dropped when that ends, or is given up.
+/// A limit on an operation under way. Dropped when it ends or is abandoned.
 struct Timer {
     clock: TestClock,
     number: u64,
@@ -226,7 +226,7 @@ impl Environment for TestEnvironment {
     }
 }
 
-/// A test that failed elsewhere must not fail here too.
+/// Ignores poisoning: a test that failed elsewhere must not fail here too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

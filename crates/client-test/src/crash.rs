@@ -1,4 +1,4 @@
-//! A client dies at every point of a write, and what it leaves is healed (P-0.7).
+//! Crashes a client at every point of a write, and heals what it leaves (P-0.7).
 
 use crate::clock::TestClock;
 use crate::proxy::FaultProxy;
@@ -11,10 +11,10 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, Range};
 
-/// Writers that run at one time in [`seeds`].
+/// Concurrent writers in [`seeds`].
 pub const WRITERS: usize = 3;
 
-/// A write that sends more requests than this has no end.
+/// A write with more requests than this is assumed not to terminate.
 const REQUESTS_MAX: u64 = 1000;
 
 /// One client of the server under test: an account, and the clock that it shares with the server.
@@ -34,14 +34,14 @@ impl Deref for TestClient {
     }
 }
 
-/// Where a client died, counted in requests of its write from zero.
+/// Where a client crashes, counted in requests of its write from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Nowhere.
     Never,
-    /// Before this request arrived.
+    /// Before this request arrives.
     Before(u64),
-    /// When this request had been carried out, before its answer.
+    /// After this request was carried out, before its answer.
     After(u64),
 }
 
@@ -55,16 +55,16 @@ impl Point {
     }
 }
 
-/// Runs a write once to its end, and then for each of its requests twice: once the client dies before the
-/// request arrives, once when it has been carried out. Each run has a server of its own.
+/// Runs a write once to its end, and then twice for each of its requests: the client crashes before the request
+/// arrives, or after it was carried out. Each run has its own server.
 ///
-/// * `setup` prepares the server and says what the others need to know;
-/// * `write` is what dies: it is dropped where it stands, and nothing it sends arrives any more;
-/// * `heal` is what runs afterwards: a worker, the next write, a repair. It may move the clock;
-/// * `check` panics if an invariant does not hold. It is given what `write` returned, `None` if it died:
-///   what was acknowledged must be there.
+/// * `setup` prepares the server and returns what the others need to know;
+/// * `write` is crashed: it is dropped at its current await, and nothing it sends arrives any more;
+/// * `heal` runs afterwards: a worker, the next write, a repair. It may advance the clock;
+/// * `check` panics if an invariant does not hold. It receives what `write` returned, `None` if it crashed: what was
+///   acknowledged must be stored.
 ///
-/// Returns how many requests the undisturbed write sent.
+/// Returns how many requests the undisturbed write sends.
 pub async fn every_point<S, T>(
     setup: impl AsyncFn(&TestClient) -> S,
     write: impl AsyncFn(&TestClient, &S) -> T,
@@ -74,7 +74,7 @@ pub async fn every_point<S, T>(
     every_point_on(&TestServer::builder(), setup, write, heal, check).await
 }
 
-/// The same on servers that are started with `servers`, and a clock.
+/// The same on servers that `servers` starts, with a clock.
 pub async fn every_point_on<S, T>(
     servers: &TestServerBuilder,
     setup: impl AsyncFn(&TestClient) -> S,
@@ -100,7 +100,7 @@ pub async fn every_point_on<S, T>(
     let (_, requests) = run(Point::Never).await?;
     for point in [Point::Before, Point::After] {
         let mut n = 0;
-        // Other runs may take more requests than the first, or fewer.
+        // Other runs may send more or fewer requests than the first.
         while run(point(n)).await?.0 {
             n += 1;
             if n > REQUESTS_MAX {
@@ -117,16 +117,16 @@ pub async fn every_point_on<S, T>(
 /// One of the writers of [`seeds`].
 #[derive(Clone, Debug)]
 pub struct Writer {
-    /// Which one, from zero.
+    /// Its number, from zero.
     pub number: usize,
-    /// Its choices.
+    /// Its random choices.
     pub random: Seeded,
 }
 
-/// For each seed, [`WRITERS`] clients write at one time. Each loses some requests and answers, and most die
-/// at some point; then as in [`every_point`]. `check` is given what each writer returned, `None` if it died.
+/// For each seed, [`WRITERS`] clients write concurrently. Each loses some requests and answers, and most crash at some
+/// point; then as in [`every_point`]. `check` receives what each writer returned, `None` if it crashed.
 ///
-/// A seed repeats the choices, not the order in which the writers' requests meet at the server.
+/// A seed repeats the choices, but not the order in which the writers' requests reach the server.
 pub async fn seeds<S, T>(
     seeds: Range<u64>,
     setup: impl AsyncFn(&TestClient) -> S,
@@ -137,7 +137,7 @@ pub async fn seeds<S, T>(
     seeds_on(&TestServer::builder(), seeds, setup, write, heal, check).await
 }
 
-/// The same on servers that are started with `servers`, and a clock.
+/// The same on servers that `servers` starts, with a clock.
 pub async fn seeds_on<S, T>(
     servers: &TestServerBuilder,
     seeds: Range<u64>,
@@ -174,8 +174,8 @@ pub async fn seeds_on<S, T>(
     Ok(())
 }
 
-/// What may happen to a writer: three of four die, at one of their first twelve requests; one request in ten
-/// and one answer in ten is lost.
+/// The faults of a writer: three in four crash, at one of their first twelve requests; one request in ten and one
+/// answer in ten is lost.
 fn doom(proxy: &FaultProxy, random: &mut Seeded) {
     if !random.one_in(4) {
         let request = random.below(12) as u64;
@@ -186,7 +186,7 @@ fn doom(proxy: &FaultProxy, random: &mut Seeded) {
     proxy.add(Match::any(), When::OneIn(10), Fault::DropReply);
 }
 
-/// Runs `write` with a client behind `proxy`; `None` if the client dies.
+/// Runs `write` with a client behind `proxy`; `None` if the client crashes.
 async fn until_death<T>(
     proxy: &FaultProxy,
     clock: &TestClock,
@@ -200,15 +200,15 @@ async fn until_death<T>(
     }
 }
 
-/// Names the seed to run; without it, [`SEEDS_VARIABLE`] says how many.
+/// The seed to run; without it, [`SEEDS_VARIABLE`] is the number of seeds.
 const SEED_VARIABLE: &str = "LAZULI_SEED";
-/// Says how many seeds to run.
+/// The number of seeds to run.
 const SEEDS_VARIABLE: &str = "LAZULI_SEEDS";
-/// Says how long a long test is.
+/// The length of a long test.
 const ROUNDS_VARIABLE: &str = "LAZULI_ROUNDS";
 
-/// The seeds that a test runs: `LAZULI_SEED` names one, `LAZULI_SEEDS` says how many (the full test has
-/// 1,000), else `default`.
+/// The seeds that a test runs: the one in `LAZULI_SEED`, or as many as in `LAZULI_SEEDS` (the full test has 1,000), or
+/// `default`.
 pub fn chosen_seeds(default: u64) -> Range<u64> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     match number(SEED_VARIABLE) {
@@ -217,13 +217,13 @@ pub fn chosen_seeds(default: u64) -> Range<u64> {
     }
 }
 
-/// How often a long test repeats what it does: `LAZULI_ROUNDS` (the full test has 10,000), else `default`.
+/// How often a long test repeats its work: `LAZULI_ROUNDS` (the full test has 10,000), or `default`.
 pub fn chosen_rounds(default: usize) -> usize {
     let said = std::env::var(ROUNDS_VARIABLE).ok().and_then(|text| text.parse().ok());
     said.unwrap_or(default)
 }
 
-/// Says where a test was when it failed.
+/// Prints where a test was when it failed.
 pub(crate) struct Context<T: fmt::Display>(pub(crate) T);
 
 impl<T: fmt::Display> Drop for Context<T> {

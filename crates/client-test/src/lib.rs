@@ -1,10 +1,10 @@
-//! For tests of programs that use [`lazuli_client`]: a server in one line, a proxy that loses requests and
-//! answers, a clock that moves on demand, and tests of what a crash leaves.
+//! Tests programs that use [`lazuli_client`]: a server in one line, a proxy that loses requests and answers, a clock
+//! that the test controls, and crash tests.
 //!
 //! # A server
 //!
-//! [`TestServer::start`] runs the real server, tables and queues, in memory and in this process, on free
-//! ports. It stops when it is dropped.
+//! [`TestServer::start`] runs the real server, with tables and queues, in memory and in this process, on free ports. It
+//! stops when it is dropped.
 //!
 //! ```
 //! use lazuli_client::prelude::*;
@@ -22,11 +22,10 @@
 //!
 //! # Faults
 //!
-//! [`TestServer::with_faults`] puts a [`FaultProxy`] between client and server: real connections that end
-//! before, within or instead of an answer. A script says which exchanges are disturbed ([`Match`]), when
-//! ([`When`]) and how ([`Fault`]). The proxy keeps all exchanges, so that a test can count what something
-//! costs. Client and server share a [`TestClock`]: a pause before another attempt moves it and costs no
-//! time.
+//! [`TestServer::with_faults`] puts a [`FaultProxy`] between client and server: real connections that end before,
+//! within or instead of an answer. A script says which exchanges are disturbed ([`Match`]), when ([`When`]) and how
+//! ([`Fault`]). The proxy records all exchanges, so that a test can count the cost of an operation. Client and server
+//! share a [`TestClock`]: a pause before a retry advances it and takes no real time.
 //!
 //! ```
 //! use lazuli_client::prelude::*;
@@ -58,9 +57,9 @@
 //!
 //! # Crashes
 //!
-//! [`crash::every_point`] lets a client die before and after each request of a write, runs what heals, and
-//! checks what must hold; [`crash::seeds`] does it with three writers at one time. [`model::compare`] runs
-//! random operations against the real thing and against a plain model.
+//! [`crash::every_point`] crashes a client before and after each request of a write, runs the healing, and checks the
+//! invariants; [`crash::seeds`] does the same with three concurrent writers. [`model::compare`] runs random operations
+//! against the real implementation and against a plain model.
 //!
 //! ```
 //! use lazuli_client::prelude::*;
@@ -101,9 +100,9 @@
 //!
 //! # Peers
 //!
-//! [`Azurite::start_if_possible`] starts Azurite on free ports, where Node.js is installed: a blob service for
-//! [`TestServerBuilder::blob_endpoint`], and another opinion about tables and queues.
-//! [`FaultProxy::before`] goes in front of any of them.
+//! [`Azurite::start_if_possible`] starts Azurite on free ports, if Node.js is installed: as a blob service for
+//! [`TestServerBuilder::blob_endpoint`], and for comparing its tables and queues with ours.
+//! [`FaultProxy::before`] can be put in front of any of them.
 
 #![warn(missing_docs)]
 

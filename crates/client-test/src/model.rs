@@ -1,4 +1,4 @@
-//! Random operations on the real thing and on a plain model of it: the answers must be equal (P-0.8).
+//! Random operations on the real implementation and on a plain model: the answers must be equal (P-0.8).
 
 use crate::clock::TestClock;
 use crate::crash::{Context, TestClient};
@@ -8,17 +8,17 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 
-/// Runs that may be spent on making a failing case smaller.
+/// Runs that may be spent on shrinking a failing case.
 const SHRINK_RUNS_MAX: usize = 300;
 
-/// For each seed, runs `steps` operations on the real thing, on a server of its own, and on a model.
+/// For each seed, runs `steps` operations on the real implementation, on its own server, and on a model.
 ///
-/// * `choose` makes up an operation;
-/// * `setup` makes the real thing on an empty server;
-/// * `real` does an operation and returns its answer, in words that the model has too;
-/// * `model` does the same to the model, which begins as its `Default`.
+/// * `choose` invents an operation;
+/// * `setup` creates the real implementation on an empty server;
+/// * `real` carries out an operation and returns its answer, in a form that the model has too;
+/// * `model` does the same on the model, which starts as its `Default`.
 ///
-/// Panics if two answers differ, with the shortest list of operations it found for which they do.
+/// Panics if two answers differ, with the shortest list of operations found for which they do.
 pub async fn compare<Op, A, R, M>(
     seeds: Range<u64>,
     steps: usize,
@@ -35,7 +35,7 @@ where
     compare_on(&TestServer::builder(), seeds, steps, choose, setup, real, model).await
 }
 
-/// The same on servers that are started with `servers`, and a clock.
+/// The same on servers that `servers` starts, with a clock.
 pub async fn compare_on<Op, A, R, M>(
     servers: &TestServerBuilder,
     seeds: Range<u64>,

@@ -27,7 +27,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 type Body = UnsyncBoxBody<Bytes, Lost>;
 
-/// Why a connection ends without a whole answer.
+/// Why a connection ends without a complete answer.
 #[derive(Clone, Copy, Debug)]
 struct Lost;
 
@@ -41,9 +41,9 @@ impl std::error::Error for Lost {}
 
 /// A proxy in front of the services of one account: one port for each service, one script for all.
 ///
-/// It speaks HTTP over real sockets, so that a client meets what it meets in the world: connections that end
-/// before, within or instead of an answer. It keeps every exchange, so that tests can count what something
-/// costs. Dropped, it closes its ports and all connections.
+/// It speaks HTTP over real sockets, so that a client experiences real faults: connections that end before, within or
+/// instead of an answer. It records every exchange, so that tests can count the cost of an operation. When dropped, it
+/// closes its ports and all connections.
 pub struct FaultProxy {
     shared: Arc<Shared>,
     connection_string: String,
@@ -55,24 +55,24 @@ struct Shared {
     script: Mutex<Script>,
     exchanges: Mutex<Vec<Exchange>>,
     clock: Option<TestClock>,
-    /// Whether the client is dead: nothing more passes.
+    /// Whether the client has crashed: nothing passes any more.
     is_crashed: watch::Sender<bool>,
     upstream: Client<HttpConnector, Full<Bytes>>,
 }
 
 impl FaultProxy {
-    /// A proxy in front of the services that a connection string of the well-known account names, by
-    /// addresses such as `http://127.0.0.1:10002/devstoreaccount1`. Runs on the runtime that calls it.
+    /// A proxy in front of the services in a connection string of the well-known account, with addresses such as
+    /// `http://127.0.0.1:10002/devstoreaccount1`. Runs on the caller's runtime.
     pub fn before(connection_string: &str) -> io::Result<Self> {
         Self::start(&Handle::current(), connection_string, None, 0)
     }
 
-    /// The same, with a clock for delays and for its accounts; what it chooses comes from `seed`.
+    /// The same, with a clock for delays and for its accounts; `seed` determines its random choices.
     pub fn before_with(connection_string: &str, clock: TestClock, seed: u64) -> io::Result<Self> {
         Self::start(&Handle::current(), connection_string, Some(clock), seed)
     }
 
-    /// A proxy whose delays pass on `clock`, and whose choices come from `seed`; it runs on `runtime`.
+    /// A proxy with delays on `clock` and random choices from `seed`; it runs on `runtime`.
     pub(crate) fn start(
         runtime: &Handle,
         connection_string: &str,
@@ -89,7 +89,7 @@ impl FaultProxy {
         });
         let mut ports = Vec::new();
         let mut own = format!("AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};");
-        // Sockets and the client's tasks belong to the runtime that is entered.
+        // Sockets and the client's tasks belong to the entered runtime.
         let _entered = runtime.enter();
         for (service, name) in [
             (StorageService::Table, "TableEndpoint"),
@@ -100,7 +100,7 @@ impl FaultProxy {
             let address: Uri = endpoint.primary.parse().map_err(io::Error::other)?;
             let (Some("http"), Some(authority)) = (address.scheme_str(), address.authority())
             else {
-                // Endpoints that were derived from the account's name, not given.
+                // Endpoints that were derived from the account's name, not configured.
                 continue;
             };
             let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -125,46 +125,45 @@ impl FaultProxy {
         builder(&self.connection_string, self.shared.clock.as_ref())
     }
 
-    /// The endpoints of the proxy, for clients of all kinds.
+    /// The endpoints of the proxy, for any client.
     pub fn connection_string(&self) -> &str {
         &self.connection_string
     }
 
-    /// Adds a rule. Of the rules that apply to an exchange the one added first decides.
+    /// Adds a rule. Of the rules that match an exchange, the first one added applies.
     pub fn add(&self, which: Match, when: When, what: Fault) {
         lock(&self.shared.script).add(which, when, what);
     }
 
-    /// What happens to the requests that come next, whatever they are, and forgets the exchanges so far.
+    /// Sets the faults of the next requests, whatever they are, and discards the recorded exchanges.
     pub fn next(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.shared.script).set_next(faults);
         self.take();
     }
 
-    /// Forgets all rules.
+    /// Removes all rules.
     pub fn clear(&self) {
         lock(&self.shared.script).clear();
     }
 
-    /// The exchanges since the last call of [`FaultProxy::take`] or [`FaultProxy::next`], in the order of
-    /// the requests' arrival.
+    /// The exchanges since the last call of [`FaultProxy::take`] or [`FaultProxy::next`], in the order of arrival.
     pub fn exchanges(&self) -> Vec<Exchange> {
         lock(&self.shared.exchanges).clone()
     }
 
-    /// The same, and forgets them.
+    /// The same, and discards them.
     pub fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut lock(&self.shared.exchanges))
     }
 
-    /// Their verbs.
+    /// The methods of the recorded exchanges.
     pub fn methods(&self) -> Vec<String> {
         lock(&self.shared.exchanges).iter().map(|exchange| exchange.method.to_string()).collect()
     }
 
-    /// Ready when a [`Fault::CrashBefore`] or [`Fault::CrashAfter`] has struck: time to drop the client.
+    /// Completes after a [`Fault::CrashBefore`] or [`Fault::CrashAfter`]: time to drop the client.
     pub async fn crashed(&self) {
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = self.shared.is_crashed.subscribe().wait_for(|is_crashed| *is_crashed).await;
     }
 }
@@ -181,7 +180,7 @@ impl fmt::Debug for FaultProxy {
     }
 }
 
-/// The account that a connection string names, on the clock of the test if there is one.
+/// The account of a connection string, on the test's clock if there is one.
 pub(crate) fn builder(text: &str, clock: Option<&TestClock>) -> io::Result<AccountBuilder> {
     let builder = AccountBuilder::from_connection_string(text).map_err(io::Error::other)?;
     Ok(match clock {
@@ -200,7 +199,7 @@ struct Port {
 
 impl Port {
     async fn listen(self, listener: TcpListener) {
-        // Dropped with this task, it ends its own.
+        // Dropping this task also ends its connections.
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
             // An answer in two parts must not wait for an acknowledgement of the first.
@@ -210,7 +209,7 @@ impl Port {
             connections.spawn(async move {
                 let service = service_fn(|request| port.exchange(request));
                 let connection = hyper::server::conn::http1::Builder::new();
-                // That it ends with an error is what it is for.
+                // An error is the normal end of a disturbed connection.
                 let _ = connection.serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -246,7 +245,7 @@ impl Port {
         Ok(passed_on(answer, is_head, fault == Fault::CutReply))
     }
 
-    /// Notes the request and decides what happens to it.
+    /// Records the request and decides its fault.
     async fn admit(&self, head: &request::Parts, body: &Bytes) -> (usize, Fault) {
         self.shared.pass_only_the_living().await;
         let mut exchange = Exchange {
@@ -259,7 +258,7 @@ impl Port {
             fault: Fault::Pass,
             status: None,
         };
-        // Decided and noted in one step, so that the order of both is the same.
+        // Decide and record in one step, so that both have the same order.
         let mut script = lock(&self.shared.script);
         exchange.fault = script.fault(&exchange);
         let fault = exchange.fault;
@@ -268,7 +267,7 @@ impl Port {
         (exchanges.len() - 1, fault)
     }
 
-    /// Sends the request as it came, and reads the whole answer.
+    /// Sends the request unchanged, and reads the whole answer.
     async fn forward(&self, head: request::Parts, body: Bytes) -> Result<Response<Bytes>, Lost> {
         let mut target = uri::Parts::default();
         target.scheme = Some(uri::Scheme::HTTP);
@@ -285,14 +284,14 @@ impl Port {
 }
 
 impl Shared {
-    /// Waits for ever if the client is dead.
+    /// Waits forever if the client has crashed.
     async fn pass_only_the_living(&self) {
         if *self.is_crashed.borrow() {
             std::future::pending().await
         }
     }
 
-    /// The client is dead from now on. Its connections stay open, so that it learns nothing.
+    /// Marks the client as crashed. Its connections stay open, so that it learns nothing.
     async fn crash(&self) -> Result<Response<Body>, Lost> {
         self.is_crashed.send_replace(true);
         std::future::pending().await
@@ -314,7 +313,7 @@ fn busy(retry_after: Option<u32>) -> Response<Body> {
     answer
 }
 
-/// The answer, with its body whole or cut in the middle.
+/// The answer, with a complete body or one cut in the middle.
 fn passed_on(answer: Response<Bytes>, is_head: bool, is_cut: bool) -> Response<Body> {
     let (mut head, body) = answer.into_parts();
     head.headers.remove(CONNECTION);
@@ -326,7 +325,7 @@ fn passed_on(answer: Response<Bytes>, is_head: bool, is_cut: bool) -> Response<B
     let body = if is_cut {
         let first = body.slice(..body.len() / 2);
         let pieces = stream::iter([Ok(Frame::data(first))]);
-        // What was written goes out before the connection ends.
+        // The bytes written so far are sent before the connection ends.
         let end = stream::once(async {
             tokio::task::yield_now().await;
             Err(Lost)

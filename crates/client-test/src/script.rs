@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// One request that reached the proxy, and what became of it.
+/// One request that reached the proxy, and its outcome.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exchange {
     /// The service that it was sent to.
     pub service: StorageService,
-    /// Its verb.
+    /// Its method.
     pub method: Method,
     /// Its path as sent, percent-encoded, with the account.
     pub path: String,
@@ -24,9 +24,9 @@ pub struct Exchange {
     pub headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
-    /// What the proxy did to it.
+    /// The fault that the proxy caused.
     pub fault: Fault,
-    /// The status that the service answered with; `None` if it has not answered, or was not asked.
+    /// The status of the service's answer; `None` if it has not answered, or did not get the request.
     pub status: Option<u16>,
 }
 
@@ -46,11 +46,11 @@ impl Exchange {
     }
 }
 
-/// What happens to an exchange.
+/// The fault of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     Pass,
     /// The service never sees the request; the connection ends without an answer.
     DropRequest,
@@ -59,39 +59,37 @@ pub enum Fault {
     /// The service carries the request out; the connection ends in the middle of the answer's body, or, if
     /// it has none, before the answer.
     CutReply,
-    /// The service never sees the request; the answer is 503 `ServerBusy`, with so many seconds in
-    /// `Retry-After`.
+    /// The service never sees the request; the answer is 503 `ServerBusy`, with this many seconds in `Retry-After`.
     Busy {
         /// Seconds to wait.
         retry_after: Option<u32>,
     },
-    /// The service carries the request out; the answer comes so much later, on the clock of the test if
-    /// there is one.
+    /// The service carries the request out; the answer is delayed by this time, on the test's clock if there is one.
     Delay(Duration),
-    /// The client dies before this request arrives: it and all that follow reach nobody.
+    /// The client crashes before this request arrives: neither it nor any later request arrives.
     CrashBefore,
-    /// The client dies when the service has carried the request out: neither the answer nor any later
-    /// request arrives.
+    /// The client crashes after the service has carried the request out: neither the answer nor any later request
+    /// arrives.
     CrashAfter,
 }
 
-/// Which of the exchanges that a rule matches are disturbed.
+/// Which of the exchanges that match a rule are disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum When {
     /// All.
     Always,
-    /// So many, from the first.
+    /// The first ones, this many.
     First(u64),
     /// One: the first is number zero.
     Nth(u64),
-    /// One in so many, chosen by the seed.
+    /// One in this many, chosen by the seed.
     OneIn(usize),
 }
 
 type Test = Box<dyn Fn(&Exchange) -> bool + Send>;
 
-/// Which exchanges a rule is about: all, unless more is said.
+/// The exchanges that a rule applies to: all, unless restricted.
 #[derive(Default)]
 #[must_use = "a match does nothing before it is given to a proxy"]
 pub struct Match {
@@ -107,12 +105,12 @@ impl Match {
         Self::default()
     }
 
-    /// Those of one service.
+    /// Those of this service.
     pub fn service(self, service: StorageService) -> Self {
         Self { service: Some(service), ..self }
     }
 
-    /// Those of one verb, such as `Method::PUT`.
+    /// Those with this method, such as `Method::PUT`.
     pub fn method(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
     }
@@ -122,7 +120,7 @@ impl Match {
         Self { path: Some(text.into()), ..self }
     }
 
-    /// Those that `test` says yes to.
+    /// Those for which `test` returns true.
     pub fn that(self, test: impl Fn(&Exchange) -> bool + Send + 'static) -> Self {
         Self { that: Some(Box::new(test)), ..self }
     }
@@ -152,9 +150,9 @@ struct Rule {
     matched: u64,
 }
 
-/// The rules of a proxy, and how far they have got.
+/// The rules of a proxy, and their progress.
 pub(crate) struct Script {
-    /// What happens to the next requests, whatever they are. Comes before the rules.
+    /// Faults of the next requests, whatever they are. They take precedence over the rules.
     next: VecDeque<Fault>,
     rules: Vec<Rule>,
     random: Seeded,
@@ -178,7 +176,7 @@ impl Script {
         self.rules.clear();
     }
 
-    /// What happens to `exchange`: every rule counts it, the first one that applies decides.
+    /// The fault of `exchange`: every rule counts it, the first one that applies decides.
     pub(crate) fn fault(&mut self, exchange: &Exchange) -> Fault {
         if let Some(fault) = self.next.pop_front() {
             return fault;

@@ -12,12 +12,11 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Tables and queues in memory, on free ports of this machine, with the well-known account. Dropped, it
-/// stops.
+/// Tables and queues in memory, on free local ports, with the well-known account. Stops when dropped.
 ///
-/// It runs on threads of its own, so a test may use any runtime, or none.
+/// It runs on its own threads, so a test may use any runtime, or none.
 pub struct TestServer {
-    /// Taken when dropped.
+    /// Taken on drop.
     server: Option<LiveServer>,
     accounts: Arc<Accounts>,
     connection_string: String,
@@ -25,8 +24,7 @@ pub struct TestServer {
     clock: Option<TestClock>,
 }
 
-/// A server, and a [`FaultProxy`] in front of it. What is not about faults is done past the proxy, by the
-/// methods of [`TestServer`].
+/// A server, and a [`FaultProxy`] in front of it. The methods of [`TestServer`] bypass the proxy.
 #[derive(Debug)]
 pub struct FaultyServer {
     // Dropped first: it runs on the server's threads.
@@ -34,7 +32,7 @@ pub struct FaultyServer {
     server: TestServer,
 }
 
-/// What a server is started with.
+/// The settings of a server.
 #[derive(Clone, Default)]
 #[must_use = "nothing runs before `start`"]
 pub struct TestServerBuilder {
@@ -55,13 +53,13 @@ impl TestServer {
         Self::builder().start_blocking()
     }
 
-    /// Starts a server with a proxy in front of it. Both and their clients share a [`TestClock`], so that
-    /// pauses before another attempt cost no time.
+    /// Starts a server with a proxy in front of it. Both and their clients share a [`TestClock`], so that pauses before
+    /// retries take no real time.
     pub async fn with_faults() -> io::Result<FaultyServer> {
         Self::builder().clock(TestClock::default()).start_with_faults().await
     }
 
-    /// More choices.
+    /// Begins to configure a server.
     pub fn builder() -> TestServerBuilder {
         TestServerBuilder::default()
     }
@@ -76,7 +74,7 @@ impl TestServer {
         builder(&self.connection_string, self.clock.as_ref())
     }
 
-    /// The endpoints and the key, for clients of all kinds.
+    /// The endpoints and the key, for any client.
     pub fn connection_string(&self) -> &str {
         &self.connection_string
     }
@@ -86,7 +84,7 @@ impl TestServer {
         self.clock.as_ref()
     }
 
-    /// One more proxy in front of the server: a client that can fail on its own.
+    /// Another proxy in front of the server: for a client with its own faults.
     pub fn proxy(&self, seed: u64) -> io::Result<FaultProxy> {
         let server = self.server.as_ref().ok_or_else(|| io::Error::other("stopped"))?;
         FaultProxy::start(server.runtime(), &self.connection_string, self.clock.clone(), seed)
@@ -102,7 +100,7 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         let server = self.server.take();
-        // It has a runtime of its own, which cannot end within another.
+        // It has its own runtime, which cannot be dropped within another.
         let _ = std::thread::spawn(move || drop(server)).join();
     }
 }
@@ -114,7 +112,7 @@ impl fmt::Debug for TestServer {
 }
 
 impl FaultyServer {
-    /// The proxy: its script, its record, its account.
+    /// The proxy: its script, its recorded exchanges, its account.
     pub fn faults(&self) -> &FaultProxy {
         &self.faults
     }
@@ -124,7 +122,7 @@ impl FaultyServer {
         self.faults.account()
     }
 
-    /// The account past the proxy, for rivals and for looking at the result.
+    /// The account that bypasses the proxy, for other clients and for checking the result.
     pub fn direct(&self) -> Account {
         self.server.account()
     }
@@ -139,28 +137,28 @@ impl Deref for FaultyServer {
 }
 
 impl TestServerBuilder {
-    /// The clock of the server and of its accounts, instead of the machine's.
+    /// A clock for the server and its accounts, instead of the machine's.
     pub fn clock(self, clock: TestClock) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// What the proxy's choices come from.
+    /// The seed of the proxy's random choices.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// A blob service with the well-known account, such as Azurite's, that belongs to the account too.
+    /// A blob service for the account, such as Azurite's, with the well-known account.
     pub fn blob_endpoint(self, address: impl Into<String>) -> Self {
         Self { blob_endpoint: Some(address.into()), ..self }
     }
 
-    /// Pages end early, some of them empty, at places that `seed` chooses (T-4.53).
+    /// Makes pages end early, some of them empty, at places that `seed` chooses (T-4.53).
     pub fn early_pages(mut self, seed: u64) -> Self {
         self.simulate.early_pages = Some(seed);
         self
     }
 
-    /// More operations on one partition in a second are refused with 503 (T-11.3).
+    /// Refuses more operations per second on one partition with 503 (T-11.3).
     pub fn partition_rate_max(mut self, operations: std::num::NonZeroU32) -> Self {
         self.simulate.partition_rate_max = Some(operations);
         self
@@ -181,7 +179,7 @@ impl TestServerBuilder {
         let accounts = options.accounts.clone();
         let engine = Arc::new(MemoryEngine::default());
         let start = || LiveServer::start_both(engine, "lazuli-test", options);
-        // It has a runtime of its own, which cannot start within another.
+        // It has its own runtime, which cannot start within another.
         let server =
             std::thread::spawn(start).join().map_err(|_| io::Error::other("no thread"))??;
         let queues = server.queues().ok_or_else(|| io::Error::other("no queues"))?;

@@ -1,4 +1,4 @@
-//! The harnesses find what is wrong, and are silent about what is right (P-0.7, P-0.8).
+//! The harnesses detect what is wrong, and accept what is right (P-0.7, P-0.8).
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
@@ -16,7 +16,7 @@ fn pairs(client: &TestClient) -> Table {
     client.tables().table("Pairs").unwrap()
 }
 
-/// Rows that must be there together: written one after the other.
+/// Rows that must exist together: written one after the other.
 async fn torn(client: &TestClient, (): &()) -> Result<(), Error> {
     pairs(client).upsert(&Entity::new("p", "a")).await?;
     pairs(client).upsert(&Entity::new("p", "b")).await?;
@@ -31,7 +31,7 @@ async fn whole(client: &TestClient, (): &()) -> Result<(), Error> {
 
 async fn nothing(_: &TestClient, (): &()) {}
 
-/// A row without its other half gets it.
+/// Completes a row whose other half is missing.
 async fn completes(client: &TestClient, (): &()) {
     if pairs(client).get(("p", "a")).await.unwrap().is_some() {
         pairs(client).upsert(&Entity::new("p", "b")).await.unwrap();
@@ -81,7 +81,7 @@ async fn three_writers_lose_no_acknowledged_step() {
         let count: i32 = table.get(("p", "r")).required().await.unwrap().get("Count").unwrap();
         assert_eq!(outcomes.len(), crash::WRITERS);
         let acknowledged: i32 = outcomes.iter().flatten().sum();
-        // A writer that died may have done all its steps, and one that lived has said what it did.
+        // A writer that crashed may have done all its steps, and one that did not crash has returned what it did.
         let unsaid = outcomes.iter().filter(|outcome| outcome.is_none()).count() as i32 * 3;
         let unknown: i32 = outcomes.iter().flatten().map(|steps| 3 - steps).sum();
         assert!((acknowledged..=acknowledged + unsaid + unknown).contains(&count));

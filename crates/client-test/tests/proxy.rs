@@ -1,4 +1,4 @@
-//! What a client meets behind the proxy, fault by fault (C-19.2).
+//! What a client experiences behind the proxy, fault by fault (C-19.2).
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 

@@ -1,4 +1,4 @@
-//! The advisor watches the traffic of a program, and says which design would serve it better (P-20).
+//! The advisor watches the traffic of a program, and suggests a better design (P-20).
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

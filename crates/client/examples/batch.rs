@@ -1,4 +1,4 @@
-//! 100 writes in one transaction, the index of the one that fails, and limits that are known before a request.
+//! 100 writes in one transaction, the index of the one that fails, and limits checked before a request.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -23,14 +23,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let done = batch.commit().await?;
     println!("written, for example as {}", done.etag(42).ok_or("no etag")?);
 
-    // 7 exists: nothing of the transaction is done, and the error names the write.
+    // 7 exists: nothing of the transaction is written, and the error names the write.
     let err = employees.batch("Sales").insert(&employee(100)).insert(&employee(7)).commit().await;
     let err = err.err().ok_or("7 exists")?;
     println!("{err}");
     assert_eq!(err.batch_index(), Some(1));
     assert!(employees.get(("Sales", "00100")).await?.is_none());
 
-    // What the service would refuse is refused here, before any request.
+    // Transactions that the service would refuse are refused here, before any request.
     let over = (0..101).fold(employees.batch("Sales"), |batch, id| batch.upsert(&employee(id)));
     let err = over.commit().await.err().ok_or("101 writes")?;
     println!("{err}");
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         other => panic!("{other}"),
     }
 
-    // A batch can be filled by its true bytes.
+    // A batch knows its exact size, so it can be filled up.
     let mut batch = employees.batch("Sales");
     for id in 0.. {
         let write = WriteOp::upsert(&employee(id).with("Photo", vec![0_u8; 60_000]));

@@ -1,4 +1,4 @@
-//! A log in blobs whose names hold the time: written from a buffer, read by time.
+//! A log in blobs whose names contain the time: written from a buffer, read by time.
 // needs: blob
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     account.blobs().create_if_missing("applogs").await?;
     let log = BlobLog::new(&account, "applogs", "example")?;
     let time = |text: &str| Timestamp::parse(text).ok_or("a time");
-    // An earlier run may have left some.
+    // An earlier run may have left some entries.
     log.expire(time("2014-08-01T00:00:00Z")?).await?;
 
     for minute in 0..60 {

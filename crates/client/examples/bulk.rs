@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const ROWS: u64 = 100_000;
 
-/// Rows come in no order of partitions, as they do from a file.
+/// Rows in no particular order of partitions, as if read from a file.
 fn row(n: u64) -> Entity {
     let row_key = if n == 77_777 { "not/a/key".to_owned() } else { format!("{n:06}") };
     Entity::new(format!("p{:03}", n % 500), row_key).with("Number", n as i64)
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tables = Account::from_env_or_development()?.tables();
     let rows = tables.create_if_missing("BulkExample").await?;
 
-    // A load that crashed would begin again here: `(durable..ROWS)`.
+    // A load that crashed would resume here: `(durable..ROWS)`.
     let durable = Arc::new(AtomicU64::new(0));
     let stored = Arc::clone(&durable);
     let report = rows
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!((report.written, report.failed.len()), (ROWS - 1, 1));
     assert!(report.failed.iter().all(|failure| failure.index == 77_777));
-    // What failed is not durable: a load that goes on from the checkpoint meets it again.
+    // A failed row is not durable: a load that resumes from the checkpoint meets it again.
     assert_eq!(durable.load(Ordering::Relaxed), 77_777);
 
     let found = rows.query_partitions(["p001", "p002"]).collect_at_most(1000).await?;

@@ -1,4 +1,4 @@
-//! Reviews beside their employee (P-6): one request reads them, alone or with the employee.
+//! Reviews in their employee's partition (P-6): one request reads them, alone or with the employee.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

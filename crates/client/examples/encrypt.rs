@@ -20,7 +20,7 @@ struct Patient {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let raw = Account::from_env_or_development()?.tables().create_if_missing("Patients").await?;
-    // Keys come from a safe place; these are for show.
+    // Real keys come from a safe place; these are for demonstration.
     let old_key = || AesKey::new("key1", &[1; 32][..]);
     let new_key = || AesKey::new("key2", &[2; 32][..]);
     let blind = || BlindKey::new(&[3; 32]);
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let all = patients.query(partition("North")).collect_at_most(100).await?;
     println!("{:?}", all.iter().map(|patient| &*patient.name).collect::<Vec<_>>());
 
-    // A blind index finds equal values, and tells the server which are equal.
+    // A blind index finds equal values, but shows the server which ones are equal.
     let found = partition("North").and(patients.eq_blind("Ssn", "078")?);
     assert_eq!(patients.query(found).collect_at_most(2).await?.len(), 1);
 

@@ -1,4 +1,4 @@
-//! Events of an order, their total beside them, and a view in another partition.
+//! Events of an order, their total in the same partition, and a view in another.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let event = Event::new().with("Cents", cents).id(&format!("request-{number}"));
         let total = |tx, _| add(tx, ("order-17", "total"), cents);
         let appended = order.append_with(None, [event.clone()], total).await?;
-        // Sent again, it is found by its id.
+        // If it is sent again, it is recognized by its id.
         let again = order.append_with(None, [event], total).await?;
         assert_eq!((again.first, again.is_repeated), (appended.first, true));
     }
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {} cents", event.version, event.entity.get::<i64>("Cents")?);
     }
 
-    // What all orders come to, in another partition, brought up to date now and then.
+    // The total of all orders, in another partition, updated now and then.
     let view = View::new(&order, &table, "reports", "orders");
     let version = view
         .catch_up(async |tx: Transaction, event: Recorded| {

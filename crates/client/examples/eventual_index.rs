@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     staff.replace(&jones).await?;
     assert!(staff.get_by(by_email).await?.is_none());
 
-    // In some process, always: what crashed writers left.
+    // Some process must always run this: it finishes the writes of crashed writers.
     println!("{} notes", staff.worker()?.run_until_idle().await?);
     Ok(())
 }

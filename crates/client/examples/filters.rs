@@ -1,4 +1,4 @@
-//! Filters that cannot be injected: what a user typed stays a value.
+//! Filters that cannot be injected: user input stays a value.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

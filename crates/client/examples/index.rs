@@ -1,4 +1,4 @@
-//! A secondary index in the same partition (P-1): declared once, kept by every write.
+//! A secondary index in the same partition (P-1): declared once, maintained by every write.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("called Jones: {ids:?}");
     assert_eq!(ids, [152, 223]);
 
-    // A value of a unique index has one holder, and a change of it moves the copy, in one transaction.
+    // A value of a unique index belongs to one entity, and changing it moves the copy, in one transaction.
     let mut loaded = employees.get(Employee::key("Sales", 223)?).required().await?;
     loaded.email = "jonesa@contoso.com".into();
     let error = employees.replace(&loaded).await.err().ok_or("it is taken")?;

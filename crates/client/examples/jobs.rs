@@ -1,4 +1,4 @@
-//! A job over a large result dies twice, and goes on each time with the page it was at.
+//! A job over a large result crashes twice, and continues each time with the page it was at.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         runs += 1;
         let done = job()
             .run(async |page| {
-                // The first two runs die at their fourth page: it comes again.
+                // The first two runs crash at their fourth page: it comes again.
                 if runs < 3 && page.number() >= 3 * runs {
                     return Err("killed".into());
                 }

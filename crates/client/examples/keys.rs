@@ -1,4 +1,4 @@
-//! Keys from templates: made, parsed back, and ranges that only offer what keys can serve.
+//! Keys from templates: formatted, parsed, and ranges that only offer what keys can express.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         reviews.upsert(&Review { department, id, year, rating }).await?;
     }
 
-    // Numbers are padded, so that 9 sorts before 123. Nothing is ever cut: a number that does not fit is an error.
+    // Numbers are padded, so that 9 sorts before 123. Nothing is truncated: a number that does not fit is an error.
     let key = Review::key("R_D", 123, 2012)?;
     println!("{key:?}");
     assert_eq!(key.as_entity_key().row.as_str(), "empid_00000123_2012");
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let back = Review::parse_key(&key)?;
     assert_eq!((back.department.as_str(), back.id, back.year), ("R_D", 123, 2012));
 
-    // Fields of the row key in their order: fixed ones go on, a range ends it.
+    // Fields of the row key in order: after a fixed value more can follow, a range comes last.
     let of_one = Review::range("R_D").id(123);
     println!("{of_one}");
     let some = Review::range("R_D").id(123).year(2013..=2014);

@@ -1,4 +1,4 @@
-//! Photos too large for an entity: in blobs, whose addresses the entities hold.
+//! Photos too large for an entity: in blobs, whose addresses are in the entities.
 // needs: blob
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for id in [1, 2] {
         let employee = staff.get(Employee::key("Sales", id)?).await?.ok_or("just written")?;
         println!("{:06}: {:?}", employee.id, employee.photo);
-        // A second request only if it is in a blob, and only when it is asked for.
+        // A second request, only if it is in a blob and only on demand.
         let photo = staff.read(&employee, |employee| &employee.photo).await?;
         assert_eq!(photo.len() as u64, employee.photo.len());
     }
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     employee.photo = vec![3; 3_000_000].into();
     staff.replace(&employee).await?;
 
-    // In some process, always: deletes blobs that are no longer named, when their readers have gone.
+    // Some process must always run this: it deletes unused blobs after their readers are done.
     println!("{} notes are due", account.large("photo-notes")?.worker()?.run_until_idle().await?);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A list of ids for each last name, kept in the transaction that writes an employee.
+//! A list of ids for each last name, updated in the transaction that writes an employee.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(halls.len(), 2);
 
-    // Somebody else deletes a row behind our back.
+    // Another program deletes a row without updating the list.
     employees.rows().delete_key(("Sales", "empid_000178")).await?;
     for finding in employees.verify(10).await? {
         println!("{finding}");

@@ -1,4 +1,4 @@
-//! The newest expenses first, those of a range of time, and new ones as they come.
+//! The newest expenses first, those in a time range, and new ones as they arrive.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

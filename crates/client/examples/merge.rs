@@ -1,4 +1,4 @@
-//! Merge sets what it names, replace removes what it does not name, and 20 tasks count without losing a step.
+//! Merge sets the named properties, replace removes the others, and 20 tasks count without losing a step.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("merged:   {:?}", read.properties().collect::<Vec<_>>());
     assert_eq!((read.str("FirstName")?, read.get::<i32>("Age")?), ("Don", 35));
 
-    // A replace sends the whole entity, and what it does not name is gone.
+    // A replace sends the whole entity; properties that it does not have are removed.
     let mut smaller = read.clone();
     smaller.remove("FirstName");
     people.replace(&smaller).await?;
@@ -28,12 +28,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("replaced: {:?}", read.properties().collect::<Vec<_>>());
     assert!(read.value("FirstName").is_none());
 
-    // The one that was read before has another version by now.
+    // The entity read earlier has another version by now.
     let err = people.replace(&smaller).await.err().ok_or("it has changed")?;
     println!("{err}");
     assert!(err.is_precondition_failed());
 
-    // Read, change, write if unchanged; else again. Twenty tasks, five steps each.
+    // Read, change, write if unchanged; otherwise try again. Twenty tasks, five steps each.
     let visit = |entity: &mut Entity| {
         let visits: i32 = entity.get("Visits")?;
         entity.set("Visits", visits + 1);

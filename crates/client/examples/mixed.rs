@@ -15,7 +15,7 @@ struct Employee {
     last_name: String,
 }
 
-/// What version 1 called `Name`.
+/// Version 1 had a single `Name`.
 fn split_name(entity: &mut Entity) -> Result<(), DecodeError> {
     let name = entity.str("Name")?.to_owned();
     let (first, last) = name.split_once(' ').unwrap_or((&name, ""));

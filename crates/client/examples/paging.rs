@@ -1,4 +1,4 @@
-//! Pages of 50, a token in a file, and a second run that goes on where the first was cut off.
+//! Pages of 50, a token in a file, and a second run that continues where the first was interrupted.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -6,7 +6,7 @@ use lazuli_client::prelude::*;
 use lazuli_client::{PageToken, iter};
 use std::path::Path;
 
-/// Reads pages until the end, or until `pages_max` of them: then the program "dies".
+/// Reads pages until the end, or until `pages_max` of them: then the program "crashes".
 async fn run(
     sales: &Table,
     state: &Path,
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!((first, second), (150, 195));
     assert!(!state.exists());
 
-    // take() is a total over pages; page_size() only says how many come at a time.
+    // take() limits the total over all pages; page_size() only says how many come at a time.
     let ten = sales.query(partition("Sales")).take(10).collect_at_most(10).await?;
     assert_eq!(ten.len(), 10);
     Ok(())

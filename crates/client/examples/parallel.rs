@@ -1,4 +1,4 @@
-//! Partitions read side by side, a table cut into ranges for four workers, and an order of one's own.
+//! Partitions read in parallel, a table cut into ranges for four workers, and a custom order.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(young.is_sorted_by_key(|row| row.row_key().len()));
     println!("{} young people in three departments", young.len());
 
-    // Another order costs memory, so it is bounded.
+    // Another order takes memory, so it is bounded.
     let by_age = staff.query(partition("dept-07")).stream();
     let age = |row: &Entity| row.get::<i32>("Age").unwrap_or_default();
     let by_age = by_age.sorted_in_memory(1000, |a, b| age(a).cmp(&age(b))).await?;

@@ -1,4 +1,4 @@
-//! Log-ins in a table for each day, of which the old ones are deleted whole.
+//! Log-ins in one table per day; old tables are deleted as a whole.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 #![expect(clippy::disallowed_methods, reason = "a program has a clock")]
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let days_ago = |days: u64| Timestamp::from_unix_seconds(now - days * 86_400);
 
-    // Everything is kept: three days of log-ins, each in its table.
+    // Everything is kept: three days of log-ins, each in its own table.
     let all = tables.periodic::<Login>("PeriodicExample", Period::Day)?;
     for days in 0..3 {
         all.upsert(&Login { user: "user-17".into(), at: days_ago(days), id: 1 }).await?;
@@ -39,12 +39,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(mine.len(), 3);
     println!("the last: {}", mine.first().ok_or("none")?.at);
 
-    // Kept for a day: the oldest table goes, by one request.
+    // Kept for a day: the oldest table is deleted by one request.
     let kept = all.clone().keep(day);
     let gone = kept.expire().await?;
     println!("deleted: {gone:?}");
     assert_eq!(gone, [all.name_at(days_ago(2))]);
-    // What comes late does not make it again.
+    // A late entry does not create it again.
     let late = kept.insert(&Login { user: "user-17".into(), at: days_ago(2), id: 2 }).await;
     println!("{}", late.err().ok_or("it was refused")?);
     for days in 0..2 {

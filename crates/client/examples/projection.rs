@@ -1,4 +1,4 @@
-//! Three ways to have the service send some properties only (P-17).
+//! Three ways to have the service return only some properties (P-17).
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} {}", card.id, card.email);
     assert_eq!((tuple.0, tuple.1.as_str()), (card.id, card.email.as_str()));
     let row = loose.first().ok_or("a row")?;
-    // The keys come always, and nothing that was not asked for.
+    // The keys are always returned, and only the selected properties.
     assert_eq!((row.row_key(), row.value("Resume")), ("000152", None));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A department and its employees in one query, a parent that must exist, a small table to join with.
+//! A department and its employees in one query, a parent that must exist, a small table for joins.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

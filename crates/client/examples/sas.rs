@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         notes.upsert(&Entity::new(user, "greeting").with("Text", format!("Hello, {user}"))).await?;
     }
 
-    // Made where the account's key is. Nothing is sent: a token is a signature.
+    // Made where the account's key is. No request is sent: a token is a signature.
     let issuer = notes.sas_issuer(Permissions::READ, Duration::from_secs(3600));
     let token = issuer.token("user-17")?;
 
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let own = theirs.get(("user-17", "greeting")).required().await?;
     println!("own: {}", own.str("Text")?);
 
-    // The service refuses other partitions; what the token plainly lacks is not even sent.
+    // The service refuses other partitions; what the token clearly does not allow is not even sent.
     let other = theirs.get(("user-18", "greeting")).await.err().ok_or("another user's note")?;
     println!("other: {other}");
     assert!(matches!(other.kind(), ErrorKind::Forbidden { .. }));

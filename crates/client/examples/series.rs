@@ -1,4 +1,4 @@
-//! Messages an hour: one row for a day, one property for an hour.
+//! Messages per hour: one row per day, one property per hour.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -28,14 +28,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One write each, without a read.
     stats.set(&at("2014-08-21T22:00:00Z")?, 7).await?;
     stats.set(&at("2014-08-22T09:00:00Z")?, 41).await?;
-    // A read and a write, counted once whatever happens to the response.
+    // A read and a write, counted once even if the answer is lost.
     stats.add(&at("2014-08-22T09:59:00Z")?, 1).await?;
 
     // One point read.
     let day: [Option<i64>; 24] = stats.row(&at("2014-08-22T00:00:00Z")?).await?;
     assert_eq!((day[8], day[9]), (None, Some(42)));
 
-    // The last 24 hours are in two rows: two point reads side by side.
+    // The last 24 hours are in two rows: two concurrent point reads.
     let now = Timestamp::parse("2014-08-22T13:30:00Z").ok_or("no time")?;
     let last = stats.last(&MessageCount::series("Sales", 123)?, now, 24).await?;
     for (hour, count) in &last {

@@ -1,4 +1,4 @@
-//! A small application: employees found by e-mail, a department that counts them, reviews, and a log of what was done.
+//! A small application: employees found by e-mail, a department that counts them, reviews, and an activity log.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A department that keeps the number of its employees and its manager's e-mail, in the transaction that writes one.
+//! A department with the number of its employees and its manager's e-mail, updated in the transaction that writes one.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! Rust types and Edm types, there and back.
+//! Rust types as Edm types, and back.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Day 300 is in the second row: one merge.
     years.merge(key()?).set(Year::DAYS.point(299), 17).await?;
 
-    // Read, change, write if no row has changed meanwhile.
+    // Read, change, write if no row has changed in the meantime.
     years
         .update_with(key()?, |year| {
             year.days.iter_mut().take(31).for_each(|day| *day = None);

@@ -1,4 +1,4 @@
-//! Archives an employee by a job: a message, a worker, a poison queue.
+//! Archives an employee with a job: a message, a worker, a poison queue.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     current.upsert(&jones).await?;
     let seen = current.get(("Sales", "000456")).required().await?.seen();
 
-    // One who is there, and one who is not: its job goes to the poison queue at once.
+    // One that exists, and one that does not: its job goes to the poison queue at once.
     let jobs = Jobs::new(&queue);
     let department = || "Sales".to_owned();
     jobs.send(&ArchiveEmployee { department: department(), id: 456, seen: Some(seen) }).await?;

@@ -14,7 +14,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderValue;
 use lazuli_model::Timestamp;
 use lazuli_wire::connection_string::{
-    ConnectionCredential, ConnectionString, Endpoint, StorageService, secondary_of,
+    ConnectionCredential, ConnectionString, Endpoint, StorageService,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ pub(crate) struct Inner {
     pub(crate) allow_token_over_http: bool,
     /// The date of the last request, and its text.
     pub(crate) date: ArcSwapOption<(Timestamp, HeaderValue)>,
-    /// Seconds that the service's clock is ahead of ours, as far as known.
+    /// Seconds that the service's clock is ahead of ours, as last seen.
     pub(crate) skew_seconds: AtomicI64,
     pub(crate) dialect: Dialect,
-    /// Whether the service is known to have transactions over partitions.
+    /// Whether the service is known to have transactions across partitions.
     pub(crate) has_spanning_transactions: AtomicBool,
-    /// Another version than the one this library was written for.
+    /// Set if it is not the version that this library was written for.
     pub(crate) table_version: Option<HeaderValue>,
     pub(crate) trusts_server: bool,
     pub(crate) observe: Observe,
@@ -70,7 +70,7 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// 60 s for an operation with all its attempts, 35 s for one attempt (the service ends at 30), 10 s
+    /// 60 s for an operation with all its attempts, 35 s for one attempt (the service gives up after 30 s), 10 s
     /// to connect.
     fn default() -> Self {
         Self {
@@ -82,19 +82,19 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// For an operation with all its attempts.
+    /// Limit for an operation with all its attempts.
     #[must_use]
     pub fn total(self, total: Duration) -> Self {
         Self { total, ..self }
     }
 
-    /// For one attempt.
+    /// Limit for one attempt.
     #[must_use]
     pub fn attempt(self, attempt: Duration) -> Self {
         Self { attempt, ..self }
     }
 
-    /// To connect.
+    /// Limit for connecting.
     #[must_use]
     pub fn connect(self, connect: Duration) -> Self {
         Self { connect, ..self }
@@ -110,30 +110,30 @@ impl Timeouts {
 }
 
 impl Account {
-    /// The same account, which sends and returns what is stored.
+    /// The same account without encryption: sends and returns entities as they are stored.
     pub(crate) fn unprotected(&self) -> Self {
         Self(Arc::clone(&self.0), Protection::default())
     }
 
-    /// The account that a connection string names.
+    /// The account of a connection string.
     pub fn from_connection_string(text: &str) -> Result<Self, Error> {
         AccountBuilder::from_connection_string(text)?.build()
     }
 
-    /// The account that the environment names: `LAZULI_CONNECTION_STRING`, else
+    /// The account configured in the environment: `LAZULI_CONNECTION_STRING`, else
     /// `AZURE_STORAGE_CONNECTION_STRING`, else `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or
     /// `AZURE_STORAGE_SAS_TOKEN`.
     pub fn from_env() -> Result<Self, Error> {
         from_env::builder(|name| std::env::var(name).ok())?.build()
     }
 
-    /// The same, but if the environment names none, the development account on the usual ports of this
+    /// Like [`from_env`](Self::from_env), but falls back to the development account on the usual ports of this
     /// machine: for examples, tools and tests.
     pub fn from_env_or_development() -> Result<Self, Error> {
         from_env::builder_or_development(|name| std::env::var(name).ok())?.build()
     }
 
-    /// Begins an account whose table service is at `table_endpoint`, such as
+    /// Begins to configure an account whose table service is at `table_endpoint`, such as
     /// `https://orders.table.core.windows.net`.
     pub fn builder(table_endpoint: &str) -> AccountBuilder {
         AccountBuilder::new(table_endpoint)
@@ -149,17 +149,17 @@ impl Account {
         self.0.name.as_deref()
     }
 
-    /// Where the table service is.
+    /// The endpoint of the table service.
     pub fn table_endpoint(&self) -> Option<&str> {
         self.0.endpoint(StorageService::Table).map(|endpoint| &*endpoint.primary)
     }
 
-    /// Where the queue service is.
+    /// The endpoint of the queue service.
     pub fn queue_endpoint(&self) -> Option<&str> {
         self.0.endpoint(StorageService::Queue).map(|endpoint| &*endpoint.primary)
     }
 
-    /// Where the blob service is, if the account has one.
+    /// The endpoint of the blob service, if the account has one.
     pub fn blob_endpoint(&self) -> Option<&str> {
         self.0.endpoint(StorageService::Blob).map(|endpoint| &*endpoint.primary)
     }
@@ -169,13 +169,13 @@ impl Account {
         self.0.dialect
     }
 
-    /// Uses another credential from now on, in all handles of this account: keys rotate without a
+    /// Uses another credential from now on, in all handles of this account: keys can be rotated without a
     /// restart.
     pub fn set_credential(&self, credential: Credential) {
         self.0.credential.store(Arc::new(credential));
     }
 
-    /// Names in the connection string that mean nothing to this library.
+    /// Settings in the connection string that this library does not know.
     pub fn ignored_settings(&self) -> &[String] {
         &self.0.ignored_settings
     }
@@ -197,7 +197,7 @@ impl fmt::Debug for Account {
     }
 }
 
-/// An account that is being described.
+/// Configures an [`Account`].
 #[must_use = "nothing is made before `build`"]
 pub struct AccountBuilder {
     name: Option<String>,
@@ -216,6 +216,8 @@ pub struct AccountBuilder {
     observe: Observe,
     proxy: Proxy,
     ignored_settings: Vec<String>,
+    /// The first thing that is wrong.
+    fault: Option<Error>,
 }
 
 impl AccountBuilder {
@@ -241,10 +243,11 @@ impl AccountBuilder {
             observe: Observe::default(),
             proxy: Proxy::none(),
             ignored_settings: Vec::new(),
+            fault: None,
         }
     }
 
-    /// Begins with what a connection string says.
+    /// Begins with the settings of a connection string.
     pub fn from_connection_string(text: &str) -> Result<Self, Error> {
         let parsed = ConnectionString::parse(text)?;
         let endpoints = [StorageService::Blob, StorageService::Queue, StorageService::Table]
@@ -263,19 +266,22 @@ impl AccountBuilder {
     }
 
     fn endpoint(mut self, service: StorageService, address: &str) -> Self {
-        let primary = address.trim_end_matches('/').to_owned();
+        let endpoint = Endpoint::parse(address);
+        if endpoint.is_none() {
+            self.fault.get_or_insert_with(|| not_an_address(service, address));
+        }
         if let Some(slot) = self.endpoints.get_mut(service as usize) {
-            *slot = Some(Endpoint { secondary: secondary_of(&primary), primary });
+            *slot = endpoint;
         }
         self
     }
 
-    /// Where the queue service is.
+    /// The endpoint of the queue service.
     pub fn queue_endpoint(self, address: &str) -> Self {
         self.endpoint(StorageService::Queue, address)
     }
 
-    /// Where the blob service is.
+    /// The endpoint of the blob service.
     pub fn blob_endpoint(self, address: &str) -> Self {
         self.endpoint(StorageService::Blob, address)
     }
@@ -294,17 +300,17 @@ impl AccountBuilder {
         Self { timeouts, ..self }
     }
 
-    /// How often and how soon a request is sent again.
+    /// How often and how soon a request is retried.
     pub fn retry(self, retry: Retry) -> Self {
         Self { retry, ..self }
     }
 
-    /// Requests under way at one time, 256 unless said otherwise; zero is taken for one.
+    /// Concurrent requests at most, 256 by default; zero counts as one.
     pub fn concurrency_max(self, requests: usize) -> Self {
         Self { concurrency_max: requests.clamp(1, Semaphore::MAX_PERMITS), ..self }
     }
 
-    /// A word about the application, for the service's logs.
+    /// The name of the application, for the service's logs.
     pub fn application(self, word: &str) -> Self {
         Self { application: Some(word.to_owned()), ..self }
     }
@@ -314,27 +320,27 @@ impl AccountBuilder {
         Self { transport: Some(Arc::new(transport)), ..self }
     }
 
-    /// Another clock, timer and source of random numbers.
+    /// Replaces the clock, the timer and the source of random numbers.
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// Which service it is, if the endpoint does not tell.
+    /// Which service it is, if the endpoint does not show it.
     pub fn dialect(self, dialect: Dialect) -> Self {
         Self { dialect: Some(dialect), ..self }
     }
 
-    /// Sends bearer tokens without TLS: anybody on the way can read and use them.
+    /// Sends bearer tokens without TLS: anybody on the network path can read and use them.
     pub fn allow_token_over_http(self) -> Self {
         Self { allow_token_over_http: true, ..self }
     }
 
-    /// Sends another version of the table service in `x-ms-version`, such as `2020-12-06`.
+    /// Sends this version of the table service in `x-ms-version`, such as `2020-12-06`.
     pub fn table_version(self, version: &str) -> Self {
         Self { table_version: Some(version.to_owned()), ..self }
     }
 
-    /// Sends what a shared access signature plainly does not allow all the same (C-16.5).
+    /// Sends requests even if the shared access signature clearly does not allow them (C-16.5).
     pub fn trust_server(self) -> Self {
         Self { trusts_server: true, ..self }
     }
@@ -344,19 +350,20 @@ impl AccountBuilder {
         Self { observe, ..self }
     }
 
-    /// Connects through a proxy. It is used by this library's own HTTP client only.
+    /// Connects through a proxy. Only this library's own HTTP client uses it.
     pub fn proxy(self, proxy: Proxy) -> Self {
         Self { proxy, ..self }
     }
 
-    /// Checks what was said. Makes no request.
+    /// Checks the settings. Makes no request.
     pub fn build(self) -> Result<Account, Error> {
-        for endpoint in self.endpoints.iter().flatten() {
-            let uri: Result<http::Uri, _> = endpoint.primary.parse();
-            let scheme = uri.as_ref().ok().and_then(http::Uri::scheme_str);
-            if !matches!(scheme, Some("http" | "https")) {
-                let address = &endpoint.primary;
-                return Err(Error::config(format!("{address:?} is not an http or https address")));
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        for (service, endpoint) in StorageService::ALL.into_iter().zip(&self.endpoints) {
+            let is_address = |endpoint: &Endpoint| endpoint.primary.parse::<http::Uri>().is_ok();
+            if endpoint.as_ref().is_some_and(|endpoint| !is_address(endpoint)) {
+                return Err(not_an_address(service, ""));
             }
         }
         let dialect = self.dialect.unwrap_or_else(|| {
@@ -410,6 +417,20 @@ impl AccountBuilder {
         };
         Ok(Account(Arc::new(inner), Protection::default()))
     }
+}
+
+/// The error of an endpoint. It does not show the text, which may hold a secret (C-2.10).
+fn not_an_address(service: StorageService, text: &str) -> Error {
+    let what = format!("the {} endpoint is not an http or https address", service.name());
+    let hint = match text {
+        text if text.contains("sig=") && !text.contains(';') => {
+            "give the query of the address to Credential::sas"
+        }
+        text if text.contains('?') => "an endpoint has no query",
+        text if text.contains(';') => "a connection string is for Account::from_connection_string",
+        _ => return Error::config(what),
+    };
+    Error::config(what).with(|context| context.hint = Some(hint.into()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Credentials of `azure_core`, and so of `azure_identity` (C-1.6).
+//! Credentials from `azure_core`, and so from `azure_identity` (C-1.6).
 
 use crate::credential::{AccessToken, Credential, Secret, TokenCredential};
 use crate::{BoxError, BoxFuture};
@@ -6,7 +6,7 @@ use azure_core::credentials::TokenCredential as AzureCredential;
 use lazuli_model::Timestamp;
 use std::sync::Arc;
 
-/// A credential of `azure_core` as one of ours. This library caches its tokens.
+/// Adapts a credential from `azure_core`. This library caches its tokens.
 #[derive(Debug)]
 struct Adapted(Arc<dyn AzureCredential>);
 

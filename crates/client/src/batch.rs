@@ -39,7 +39,7 @@ pub struct Batch<T> {
     account: Account,
     table: TableName,
     partition: String,
-    /// The first thing that is wrong is kept; what comes after it is only counted.
+    /// The writes, or the first error; writes after an error are only counted.
     changes: Result<ChangeSet, Error>,
     len: usize,
     of: PhantomData<fn(T)>,
@@ -58,29 +58,29 @@ impl Committed {
         Self { etags: Vec::new(), messages: Vec::new(), proof: Proof::Answered }
     }
 
-    /// How it is known.
+    /// How it is known that it was carried out.
     pub fn proof(&self) -> Proof {
         self.proof
     }
 
-    /// The new version of the entity that the operation at `index` wrote; `None` for a deletion, and, if the answer
-    /// was lost, for rows that were not looked at.
+    /// The new version of the entity that the operation at `index` wrote; `None` for a deletion. If the answer was
+    /// lost, also `None` for rows that were not checked.
     pub fn etag(&self, index: usize) -> Option<&ETag> {
         self.etags.get(index)?.as_ref()
     }
 
-    /// The messages that [`Atomically::send`] put into queues, in their order; none if the answer was lost.
+    /// The messages that [`Atomically::send`] put into queues, in order; empty if the answer was lost.
     #[cfg(feature = "queue")]
     pub fn messages(&self) -> &[messages::SentMessage] {
         &self.messages
     }
 
-    /// How many writes there were, messages not counted.
+    /// The number of writes, not counting messages.
     pub fn len(&self) -> usize {
         self.etags.len()
     }
 
-    /// Whether there was none.
+    /// Whether there were no writes.
     pub fn is_empty(&self) -> bool {
         self.etags.is_empty()
     }
@@ -98,7 +98,7 @@ impl<T: TableEntity> Batch<T> {
         }
     }
 
-    /// Inserts an entity; the transaction fails if its keys are taken.
+    /// Inserts an entity; the transaction fails if its key is taken.
     pub fn insert(self, value: &T) -> Self {
         self.write(WriteOp::insert(value))
     }
@@ -139,14 +139,13 @@ impl<T: TableEntity> Batch<T> {
         self.write(WriteOp::delete(loaded))
     }
 
-    /// Deletes an entity, which must exist: unlike [`Table::delete_key`], a transaction fails
-    /// otherwise.
+    /// Deletes an entity, which must exist: otherwise the transaction fails, unlike [`Table::delete_key`].
     pub fn delete_key<K: IntoKey>(self, key: K) -> Self {
         self.write(WriteOp::delete_key(key))
     }
 
-    /// Adds a write that was made before. One that cannot be part of the transaction makes `commit` fail
-    /// with [`ErrorKind::InvalidBatch`](crate::ErrorKind::InvalidBatch), before anything is sent.
+    /// Adds a prepared write. If it cannot be part of the transaction, `commit` fails with
+    /// [`ErrorKind::InvalidBatch`](crate::ErrorKind::InvalidBatch) before anything is sent.
     pub fn write(mut self, write: WriteOp) -> Self {
         let index = self.len;
         self.len += 1;
@@ -158,23 +157,23 @@ impl<T: TableEntity> Batch<T> {
         self
     }
 
-    /// How many writes there are.
+    /// The number of writes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no writes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of the request's body as it would be sent now; the service takes 4 MiB. Zero if a write
-    /// cannot be part of the transaction.
+    /// The current size of the request's body; the service accepts 4 MiB. Zero if a write cannot be part of the
+    /// transaction.
     pub fn bytes(&self) -> usize {
         self.changes.as_ref().map_or(0, ChangeSet::bytes)
     }
 
-    /// Whether the transaction can be carried out with this write too, as far as can be known here.
+    /// Whether this write can be added, as far as the client can know.
     pub fn fits(&self, write: &WriteOp) -> bool {
         match (&self.changes, &write.operation) {
             (Ok(changes), Ok(operation)) => {
@@ -184,7 +183,7 @@ impl<T: TableEntity> Batch<T> {
         }
     }
 
-    /// Sends the transaction. One without writes is carried out at once.
+    /// Sends the transaction. Without writes, it succeeds at once and sends nothing.
     pub fn commit(self) -> Commit {
         Request::new(|options| self.run(options))
     }
@@ -216,5 +215,5 @@ fn add(
     })
 }
 
-/// A transaction that is to be sent.
+/// A transaction that has not been sent yet.
 pub type Commit = Request<Committed>;

@@ -49,7 +49,7 @@ const LEASE_ID: HeaderName = HeaderName::from_static("x-ms-lease-id");
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
 const BLOB_CONTENT_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 
-/// A blob, which need not exist. Cheap to clone.
+/// A blob, which may or may not exist. Cheap to clone.
 #[derive(Clone)]
 pub struct Blob {
     account: Account,
@@ -83,14 +83,14 @@ impl Blob {
         &self.account
     }
 
-    /// Writes the whole blob, and replaces one that exists: [`PutBlob::if_absent`] and
-    /// [`PutBlob::if_match`] say otherwise.
+    /// Writes the whole blob, replacing an existing one unless [`PutBlob::if_absent`] or [`PutBlob::if_match`] says
+    /// otherwise.
     pub fn put(&self, bytes: impl Into<Bytes>) -> PutBlob {
         PutBlob::new(self, bytes.into())
     }
 
-    /// Reads the blob; `None` if it does not exist. At most 64 MiB unless [`GetBlob::bytes_max`] says
-    /// otherwise; [`GetBlob::stream`] reads one of any size.
+    /// Reads the blob; `None` if it does not exist. At most 64 MiB, unless [`GetBlob::bytes_max`] says otherwise;
+    /// [`GetBlob::stream`] reads one of any size.
     pub fn get(&self) -> GetBlob {
         GetBlob::new(self)
     }
@@ -113,26 +113,26 @@ impl Blob {
         SetBlobMetadata::new(self, rest::metadata(pairs))
     }
 
-    /// Creates an empty append blob, and replaces a blob that exists unless
-    /// [`CreateAppendBlob::if_absent`] says otherwise.
+    /// Creates an empty append blob, replacing an existing blob unless [`CreateAppendBlob::if_absent`] says
+    /// otherwise.
     pub fn create_append(&self) -> CreateAppendBlob {
         CreateAppendBlob::new(self)
     }
 
-    /// Appends up to 4 MiB to an append blob. If the answer is lost and the request sent again, the bytes
-    /// may be there twice, unless [`Append::at`] names the position.
+    /// Appends up to 4 MiB to an append blob. If the answer is lost and the request is retried, the bytes may be
+    /// appended twice, unless [`Append::at`] names the position.
     pub fn append(&self, bytes: impl Into<Bytes>) -> Append {
         Append::new(self, bytes.into())
     }
 
-    /// Takes a lease on the blob: others cannot write or delete it while the lease holds. Fails with a
-    /// conflict if somebody has one.
+    /// Acquires a lease on the blob: others cannot write or delete it while the lease is active. Fails with a
+    /// conflict if the blob has a lease.
     pub async fn acquire_lease(&self, time: LeaseTime) -> Result<Lease, Error> {
         Lease::acquire(self, time).await
     }
 
-    /// Breaks whatever lease there is. Returns after how many seconds the blob is free: at once if
-    /// `after_seconds` is 0; when the lease would end by itself if it is `None`.
+    /// Breaks any lease on the blob. Returns the number of seconds until the blob is free: at once if
+    /// `after_seconds` is 0; when the lease would expire if it is `None`.
     pub async fn break_lease(&self, after_seconds: Option<u32>) -> Result<u32, Error> {
         lease::break_lease(self, after_seconds).await
     }
@@ -144,12 +144,12 @@ impl Blob {
         rest::call(StorageService::Blob, operation, method, path, query)
     }
 
-    /// Sends a call; the caller looks at the status.
+    /// Sends a call; the caller checks the status.
     async fn send(&self, call: &Call) -> Result<Answer, Error> {
         self.account.exchange(call).await.map_err(|error| self.place(call.operation, error))
     }
 
-    /// Sends a call; an answer that says no is an error.
+    /// Sends a call; an error answer is an error.
     async fn exchange(&self, call: &Call) -> Result<Answer, Error> {
         let answer = self.send(call).await?;
         if answer.status.is_success() {
@@ -174,7 +174,7 @@ impl fmt::Debug for Blob {
     }
 }
 
-/// Under which conditions a request is carried out.
+/// Conditions of a request.
 #[derive(Clone, Debug, Default)]
 struct Conditions {
     if_match: Option<ETag>,
@@ -197,22 +197,22 @@ impl Conditions {
     }
 }
 
-/// What verbs have in common: conditions, and how long they may take.
+/// Methods common to several operations: conditions and the timeout.
 macro_rules! conditional {
     () => {
-        /// Only if the blob is this version.
+        /// Only if the blob still has this version.
         pub fn if_match(mut self, etag: &$crate::entity::ETag) -> Self {
             self.conditions.if_match = Some(etag.clone());
             self
         }
 
-        /// With the lease that is held on the blob.
+        /// Sends the id of a lease held on the blob.
         pub fn lease(mut self, lease: &$crate::blob::Lease) -> Self {
             self.conditions.lease = Some(lease.id().to_owned());
             self
         }
 
-        /// How long it may take with all its attempts.
+        /// Limits the time of the operation with all its attempts.
         pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
             self.options.timeout = Some(timeout);
             self

@@ -1,4 +1,4 @@
-//! The same verbs for programs that are not async (C-19.4).
+//! The same operations for programs that are not async (C-19.4).
 //!
 //! ```no_run
 //! use lazuli_client::blocking::Blocking;
@@ -21,11 +21,11 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// A private runtime: it waits for verbs and makes iterators of streams. Its thread keeps the connections of
-/// accounts that are used with it; keep one for the whole program.
+/// A private runtime that waits for operations and turns streams into iterators. Its thread keeps the connections
+/// of accounts used with it; use one for the whole program.
 #[derive(Debug)]
 pub struct Blocking {
-    /// Taken when dropped.
+    /// Taken on drop.
     runtime: Option<Runtime>,
 }
 
@@ -44,7 +44,7 @@ impl Blocking {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Sends a verb and waits for its end. Within an async function this is an error: use `.await` there.
+    /// Sends an operation and waits for its end. An error within an async function: use `.await` there.
     pub fn wait<R>(&self, verb: impl IntoFuture<Output = Result<R, Error>>) -> Result<R, Error> {
         self.runtime()?.block_on(verb.into_future())
     }
@@ -58,7 +58,7 @@ impl Blocking {
     }
 
     fn runtime(&self) -> Result<&Runtime, Error> {
-        // To block here would stop the caller's runtime, perhaps for ever.
+        // Blocking here would stop the caller's runtime, perhaps forever.
         if Handle::try_current().is_ok() {
             let error = Error::config("Blocking cannot wait within an async function");
             return Err(error.with(|context| context.hint = Some("use .await".into())));
@@ -69,14 +69,14 @@ impl Blocking {
 
 impl Drop for Blocking {
     fn drop(&mut self) {
-        // A runtime that is dropped waits, which an async function must not do.
+        // Dropping a runtime blocks, which an async function must not do.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// The items of a stream, waited for one by one. After an error the iterator may go on: see the stream.
+/// The items of a stream, each waited for. After an error the iterator may continue: see the stream.
 #[derive(Debug)]
 pub struct BlockingIter<'b, S> {
     blocking: &'b Blocking,

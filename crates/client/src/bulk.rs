@@ -1,4 +1,4 @@
-//! Many writes, grouped into transactions and sent side by side (C-12). Not atomic.
+//! Many writes, grouped into transactions that are sent concurrently (C-12). Not atomic.
 
 mod engine;
 mod group;
@@ -28,11 +28,11 @@ const BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
 const FAILURES_MAX: usize = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Many writes that are being described. **Not atomic**: some may be carried out and others not.
+/// Many writes, not sent yet. **Not atomic**: some may be carried out and others not.
 ///
-/// Writes are grouped by partition into transactions of at most 100 writes and 4 MiB, which run side by
-/// side. Writes to one entity keep their order. Dropping the future leaves it open which of the writes
-/// under way were carried out.
+/// Writes are grouped by partition into transactions of at most 100 writes and 4 MiB, which run concurrently.
+/// Writes to one entity keep their order. If the future is dropped, writes under way may or may not have been
+/// carried out.
 ///
 /// ```no_run
 /// # use lazuli_client::{Entity, Error, OnError, Table, iter};
@@ -53,20 +53,20 @@ pub struct Bulk<T> {
     of: PhantomData<fn(T)>,
 }
 
-/// What becomes of a transaction that fails, and of the writes after it.
+/// What happens to a transaction that fails, and to the writes after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnError {
-    /// What is under way is finished, nothing else is sent.
+    /// Finishes what is under way and sends nothing else.
     #[default]
     Stop,
-    /// The write that failed is taken out of its transaction, the rest is sent again.
+    /// Takes the write that failed out of its transaction and sends the rest again.
     Collect,
-    /// Each write of the transaction is sent alone.
+    /// Sends each write of the transaction alone.
     Split,
 }
 
-/// What became of many writes.
+/// The outcome of many writes.
 #[derive(Debug, Default)]
 #[must_use = "it says which writes failed"]
 #[non_exhaustive]
@@ -75,9 +75,9 @@ pub struct BulkReport {
     pub read: u64,
     /// Writes that were carried out.
     pub written: u64,
-    /// Deletions of entities that had changed or gone meanwhile, by [`Bulk::delete_where`].
+    /// Deletions that [`Bulk::delete_where`] skipped because the entity had changed or gone in the meantime.
     pub skipped: u64,
-    /// Transactions that were sent, failed ones too.
+    /// Transactions that were sent, including failed ones.
     pub requests: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
@@ -85,12 +85,12 @@ pub struct BulkReport {
     pub throttled: u64,
     /// Writes that failed.
     pub failed: Vec<BulkFailure>,
-    /// Whether writes were left because others failed.
+    /// Whether writes were not sent because others failed.
     pub stopped: bool,
 }
 
 impl BulkReport {
-    /// How many writes were carried out, if none failed; else the first failure.
+    /// The number of writes carried out, if none failed; else the first failure.
     pub fn into_result(self) -> Result<u64, Arc<Error>> {
         match self.failed.first() {
             Some(failure) => Err(Arc::clone(&failure.error)),
@@ -103,15 +103,15 @@ impl BulkReport {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BulkFailure {
-    /// The write, counted from zero in the order of the input.
+    /// The position of the write in the input, from zero.
     pub index: u64,
-    /// The entity, if it is known.
+    /// The key of the entity, if known.
     pub key: Option<EntityKey>,
-    /// Why. Writes that failed together share it.
+    /// The cause. Writes that failed together share it.
     pub error: Arc<Error>,
 }
 
-/// How far many writes have come.
+/// The progress of many writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BulkProgress {
@@ -135,9 +135,9 @@ struct Options {
     buffer_bytes_max: usize,
     failures_max: usize,
     may_reorder: bool,
-    /// Entities that have changed or gone are passed over.
+    /// Whether entities that have changed or gone are skipped.
     skips_changed: bool,
-    /// What the type of the table asks of entities of any shape.
+    /// The rule that the table's type imposes on untyped entities.
     rule: Rule,
     timeout: Duration,
     checkpoint: Option<(u64, Checkpoint)>,
@@ -162,49 +162,48 @@ impl<T: TableEntity> Bulk<T> {
         Self { account, table, options, of: PhantomData }
     }
 
-    /// Transactions under way at one time, 16 unless said otherwise; zero is taken for one. A service that
-    /// asks to slow down gets fewer.
+    /// Concurrent transactions, 16 by default; zero counts as one. A service that throttles gets fewer.
     pub fn concurrency(mut self, transactions: usize) -> Self {
         self.options.concurrency = transactions.max(1);
         self
     }
 
-    /// What becomes of a transaction that fails, and of the writes after it.
+    /// What happens to a transaction that fails, and to the writes after it.
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.options.on_error = on_error;
         self
     }
 
-    /// Bytes of writes that wait or are under way, as they are sent: 32 MiB unless said otherwise. More
-    /// room makes fuller transactions if the input changes its partition often.
+    /// Encoded bytes of writes that wait or are under way, 32 MiB by default. A larger buffer makes fuller
+    /// transactions if the input often switches between partitions.
     pub fn buffer_max(mut self, bytes: usize) -> Self {
         self.options.buffer_bytes_max = bytes;
         self
     }
 
-    /// Failures that are collected before it stops, 10,000 unless said otherwise.
+    /// Stops after this many failures, 10,000 by default.
     pub fn failures_max(mut self, failures: usize) -> Self {
         self.options.failures_max = failures.max(1);
         self
     }
 
-    /// How long a transaction may take with all its attempts, five minutes unless said otherwise: one that
-    /// is throttled is sent again until then.
+    /// How long a transaction may take with all its attempts, five minutes by default: a throttled one is
+    /// retried until then.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
     }
 
-    /// Sends several transactions of one partition at one time. Writes to one entity may then change their
-    /// order.
+    /// Sends several transactions of one partition concurrently. Writes to one entity may then be
+    /// reordered.
     pub fn reorder_within_partition(mut self) -> Self {
         self.options.may_reorder = true;
         self
     }
 
     /// Calls `durable(n)` when the first `n` writes of the input have all been carried out: about every
-    /// `every` writes, and at the end. A load that crashed resumes by skipping the `n` of the last call. A
-    /// write that failed holds `n` at its place.
+    /// `every` writes, and at the end. A load that crashed resumes by skipping the `n` of the last call. A failed
+    /// write keeps `n` from passing it.
     pub fn checkpoint(mut self, every: u64, durable: impl FnMut(u64) + Send + 'static) -> Self {
         self.options.checkpoint = Some((every.max(1), Box::new(durable)));
         self
@@ -216,7 +215,7 @@ impl<T: TableEntity> Bulk<T> {
         self
     }
 
-    /// Inserts entities; those whose keys are taken fail.
+    /// Inserts entities; those whose key is taken fail.
     pub fn insert<'s>(self, values: impl Stream<Item = T> + Send + 's) -> BulkRun<'s> {
         self.each(values, |value| WriteOp::insert(&value))
     }
@@ -239,7 +238,7 @@ impl<T: TableEntity> Bulk<T> {
         self.each(keys, WriteOp::delete_key)
     }
 
-    /// Writes of any kind. An error of the input stops it as a failed write does with [`OnError::Stop`].
+    /// Writes of any kind. An error in the input stops the run, like a failed write with [`OnError::Stop`].
     pub fn run<'s>(
         self,
         writes: impl Stream<Item = Result<WriteOp, Error>> + Send + 's,
@@ -257,7 +256,7 @@ impl<T: TableEntity> Bulk<T> {
     }
 }
 
-/// Many writes on their way.
+/// Many writes, ready to run: `.await` sends them.
 #[must_use = "nothing is sent before `.await`"]
 pub struct BulkRun<'s>(BoxFuture<'s, Result<BulkReport, Error>>);
 
@@ -270,7 +269,7 @@ impl<'s> IntoFuture for BulkRun<'s> {
     }
 }
 
-/// A stream of the items of an iterator, for verbs that take streams.
+/// Makes a stream of an iterator, for verbs that take streams.
 pub fn iter<I: IntoIterator>(items: I) -> Iter<I::IntoIter> {
     Iter(items.into_iter())
 }

@@ -1,7 +1,7 @@
 //! Instants and dates of `time`, `chrono` and `jiff` as values and parts of keys (C-4.2, C-5.2).
 //!
-//! Instants are converted to UTC and cut to 100 ns towards the past. Dates are text: `2014-08-22`.
-//! Date-times without a zone are no values: say the zone.
+//! Instants are converted to UTC and truncated to 100 ns towards the past. Dates are text: `2014-08-22`.
+//! Date-times without a zone are not supported: give the zone.
 
 use crate::key::KeyError;
 use crate::key_part::{Calendar, KeyCalendar, KeyIso, KeyRev, KeyTime};
@@ -12,7 +12,7 @@ use lazuli_model::{EdmType, Timestamp};
 /// Nanoseconds of a tick.
 const TICK_NANOS: i128 = 100;
 
-/// The moment so many nanoseconds after 1970; `None` before 1601 and after 9999.
+/// The moment this many nanoseconds after 1970; `None` before 1601 and after 9999.
 fn from_unix_nanos(nanos: i128) -> Option<Timestamp> {
     let ticks = nanos.div_euclid(TICK_NANOS).checked_add(Timestamp::UNIX_EPOCH.ticks().into())?;
     let time = Timestamp::from_ticks(ticks.try_into().ok()?)?;
@@ -23,7 +23,7 @@ fn to_unix_nanos(time: Timestamp) -> i128 {
     (i128::from(time.ticks()) - i128::from(Timestamp::UNIX_EPOCH.ticks())) * TICK_NANOS
 }
 
-/// Types of instants: to and from nanoseconds after 1970.
+/// Types of instants: to and from nanoseconds since 1970.
 macro_rules! instants {
     ($($(#[$attribute:meta])* $rust:ty: $to:expr, $from:expr;)*) => {$(
         $(#[$attribute])*

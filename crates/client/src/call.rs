@@ -1,4 +1,4 @@
-//! One operation: its attempts, and what their failures mean (C-13).
+//! One operation: its attempts, and how it fails (C-13).
 
 mod request;
 
@@ -7,7 +7,7 @@ use crate::credential::{Kind, Secret};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
 pub(crate) use crate::observe::About;
 use crate::observe::{Attempt, record_answer, record_failure};
-pub(crate) use crate::options::{CallOptions, ReadFrom};
+pub(crate) use crate::options::CallOptions;
 use crate::retry::{Failed, Price};
 use crate::transport::{Sent, TransportError};
 use bytes::Bytes;
@@ -28,10 +28,10 @@ const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-
 pub(crate) const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 pub(crate) const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
-/// Clocks that differ by more are refused (A-1.10).
+/// The service refuses requests from clocks that differ by more (A-1.10).
 pub(crate) const SKEW_SECONDS_MAX: u64 = 15 * 60;
 
-/// What an operation sends, equal on all its attempts.
+/// What an operation sends, the same for all its attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) service: StorageService,
@@ -42,12 +42,12 @@ pub(crate) struct Call {
     pub(crate) path: String,
     /// Percent-encoded, without a question mark.
     pub(crate) query: String,
-    /// Beside those that all requests to the service have.
+    /// In addition to those that all requests to the service have.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// Whether it changes nothing.
     pub(crate) is_read: bool,
-    /// Whether it is not sent again once it may have been carried out: a second time would do harm.
+    /// Whether it is not retried once it may have been carried out: a second execution would do harm.
     pub(crate) is_once: bool,
     pub(crate) answer_bytes_max: usize,
     pub(crate) options: CallOptions,
@@ -60,17 +60,17 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Whether an attempt before this one may have been carried out.
+    /// Whether an earlier attempt may have been carried out.
     pub(crate) is_after_lost: bool,
     pub(crate) attempts: u32,
     pub(crate) client_request_id: String,
     /// The text that was signed, in debug builds (C-14.5).
     signed: Option<String>,
-    /// The span of the verb, open while the answer is read.
+    /// The span of the operation, open while the answer is read.
     pub(crate) span: Span,
 }
 
-/// One attempt that has no answer.
+/// An attempt without an answer.
 struct Failure {
     sent: Sent,
     kind: ErrorKind,
@@ -114,7 +114,7 @@ impl Account {
         loop {
             state.attempts += 1;
             if let Some(throttle) = &call.options.throttle {
-                throttle.wait(env).await;
+                throttle.wait(env, deadline).await;
             }
             let began = env.elapsed();
             let left = deadline.saturating_sub(began);
@@ -144,7 +144,7 @@ impl Account {
             let (pause, price) = match next {
                 Verdict::Final => {
                     inner.budget.earn();
-                    // Only an answer is final.
+                    // The last outcome was an answer.
                     let answer = outcome.map_err(|_| Error::protocol("no answer"))?;
                     return Ok(state.finish(answer, client_request_id));
                 }
@@ -188,7 +188,7 @@ impl Account {
         }
     }
 
-    /// Sends once. The outer error is of our own making: no attempt would do better.
+    /// Sends once. The outer error is the client's own: retrying would not help.
     async fn attempt(
         &self,
         call: &Call,
@@ -198,11 +198,24 @@ impl Account {
     ) -> Result<Result<Answer, Failure>, Error> {
         let inner = &*self.0;
         let timeout = left.min(inner.timeouts.attempt_max());
-        let request = self.request(call, client_request_id, state, timeout).await?;
-        let place = inner.places.acquire();
-        let exchange = async {
+        let late = |sent| Ok(Err(Failure { sent, kind: ErrorKind::Timeout, source: None }));
+        if timeout.is_zero() {
+            return late(Sent::No);
+        }
+        // What comes before the request may take its time: others are under way, the credential is fetched.
+        let ready = async {
+            let began = inner.env.elapsed();
             // The semaphore is never closed.
-            let _place = place.await;
+            let place = inner.places.acquire().await;
+            let left = timeout.saturating_sub(inner.env.elapsed().saturating_sub(began));
+            let request = self.request(call, client_request_id, state, left).await;
+            request.map(|request| (request, place))
+        };
+        let ((request, _place), timer) = match select(pin!(ready), inner.env.timer(timeout)).await {
+            Either::Left((ready, timer)) => (ready?, timer),
+            Either::Right(_) => return late(Sent::No),
+        };
+        let exchange = async {
             let answer = inner.transport.send(request).await?;
             let (head, body) = answer.into_parts();
             if let Some(bytes) = too_many_bytes(call, &head) {
@@ -222,23 +235,21 @@ impl Account {
                 span: Span::none(),
             }))
         };
-        Ok(match select(pin!(exchange), inner.env.timer(timeout)).await {
-            Either::Left((Ok(answer), _)) => Ok(answer?),
+        match select(pin!(exchange), timer).await {
+            Either::Left((Ok(answer), _)) => Ok(Ok(answer?)),
             Either::Left((Err(error), _)) => {
                 let TransportError { sent, source }: TransportError = error;
-                Err(Failure { sent, kind: ErrorKind::Transport, source: Some(source) })
+                Ok(Err(Failure { sent, kind: ErrorKind::Transport, source: Some(source) }))
             }
-            Either::Right(_) => {
-                Err(Failure { sent: Sent::Maybe, kind: ErrorKind::Timeout, source: None })
-            }
-        })
+            Either::Right(_) => late(Sent::Maybe),
+        }
     }
 
-    /// What an answer means for another attempt (C-13.2).
+    /// Whether an answer calls for another attempt (C-13.2).
     fn judge(&self, answer: &Answer, state: &mut State) -> Verdict {
         let code = || header(&answer.headers, &X_MS_ERROR_CODE).unwrap_or_default();
         match answer.status.as_u16() {
-            403 if !state.is_skew_set && self.set_skew(answer) => {
+            403 if !state.is_skew_set && self.set_skew(answer, state.signed_at) => {
                 state.is_skew_set = true;
                 Verdict::AtOnce
             }
@@ -259,14 +270,14 @@ impl Account {
         let pause = header(&answer.headers, &RETRY_AFTER).and_then(|text| {
             let seconds = text.parse().ok().or_else(|| {
                 let until = Timestamp::parse_rfc1123(text)?;
-                Some(until.millis_since(self.0.env.now()).div_ceil(1000))
+                Some(until.millis_since(self.signed_time()).div_ceil(1000))
             })?;
             Some(Duration::from_secs(seconds))
         });
         Verdict::Again { pause, may_be_done, price: Price::Ordinary }
     }
 
-    /// Whether the credential was refused and its source may have a better one (C-2.8).
+    /// Whether the credential was refused and its source may have a newer one (C-2.8).
     fn is_renewable(&self, answer: &Answer) -> bool {
         match self.0.credential.load().0 {
             Kind::Token(_) => answer.status == StatusCode::UNAUTHORIZED,
@@ -275,13 +286,16 @@ impl Account {
         }
     }
 
-    /// Takes over the service's clock if ours differs too much; false if it does not.
-    fn set_skew(&self, answer: &Answer) -> bool {
+    /// Takes over the service's clock if the request was signed with a time too far from it; false if it
+    /// was not.
+    fn set_skew(&self, answer: &Answer, signed_at: Option<Timestamp>) -> bool {
         let theirs = header(&answer.headers, &DATE).and_then(Timestamp::parse_rfc1123);
-        let Some(theirs) = theirs.map(Timestamp::unix_seconds) else { return false };
-        let ours = self.0.env.now().unix_seconds();
-        let is_far = ours.abs_diff(theirs) > SKEW_SECONDS_MAX;
+        let (Some(theirs), Some(signed_at)) = (theirs, signed_at) else { return false };
+        let theirs = theirs.unix_seconds();
+        // What is known of the clock may be wrong by now: ours was set right meanwhile, for one.
+        let is_far = signed_at.unix_seconds().abs_diff(theirs) > SKEW_SECONDS_MAX;
         if is_far {
+            let ours = self.0.env.now().unix_seconds();
             let skew = i64::try_from(theirs).unwrap_or(0) - i64::try_from(ours).unwrap_or(0);
             self.0.skew_seconds.store(skew, Ordering::Relaxed);
         }
@@ -328,25 +342,27 @@ fn failed(
     }
 }
 
-/// What attempts leave to those after them.
+/// State carried from one attempt to the next.
 #[derive(Default)]
 struct State {
     attempts: u32,
     /// Whether an attempt may have been carried out.
     is_lost: bool,
     is_skew_set: bool,
+    /// The time that was signed last.
+    signed_at: Option<Timestamp>,
     /// Whether the credential was fetched once more after it was refused.
     is_renewed: bool,
-    /// The token or signature that was sent last, if it came from a source.
+    /// The last token or signature sent, if it came from a source.
     secret: Option<Secret>,
-    /// The text that was signed last, in debug builds.
+    /// The last text that was signed, in debug builds.
     signed: Option<String>,
 }
 
 impl State {
     fn finish(&mut self, answer: Answer, client_request_id: &str) -> Answer {
         Answer {
-            // This answer is about this attempt; those before it may have been carried out.
+            // This answer is about the last attempt; earlier ones may have been carried out.
             is_after_lost: self.is_lost,
             attempts: self.attempts,
             client_request_id: client_request_id.to_owned(),
@@ -389,7 +405,7 @@ enum Verdict {
 }
 
 impl Answer {
-    /// The error that this answer is.
+    /// Turns this answer into an error.
     pub(crate) fn into_error(self, operation: &'static str) -> Error {
         let text = ErrorText::read(&self.body).unwrap_or_default();
         let from_header = |name: &HeaderName| header(&self.headers, name).map(str::to_owned);
@@ -412,7 +428,7 @@ impl Answer {
     }
 }
 
-/// The kind of an answer that says no.
+/// The kind of an error answer.
 pub(crate) fn kind_of(status: StatusCode, code: &str) -> ErrorKind {
     match status.as_u16() {
         401 | 403 => ErrorKind::Forbidden { reason: code.to_owned() },
@@ -427,9 +443,9 @@ pub(crate) fn kind_of(status: StatusCode, code: &str) -> ErrorKind {
     }
 }
 
-/// The length of an answer that is larger than the call allows. It is not read, and not asked for again.
+/// The length of an answer that is larger than the call allows. It is not read, and not retried.
 fn too_many_bytes(call: &Call, head: &http::response::Parts) -> Option<u64> {
-    // The answer to HEAD names a length and has no body.
+    // An answer to HEAD states a length but has no body.
     let has_body = call.method != Method::HEAD && head.status.is_success();
     let bytes = header(&head.headers, &CONTENT_LENGTH).and_then(|text| text.parse().ok())?;
     (has_body && bytes > call.answer_bytes_max as u64).then_some(bytes)
@@ -439,7 +455,7 @@ pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'
     headers.get(name)?.to_str().ok()
 }
 
-/// A header's value from a text that may hold characters which headers do not.
+/// A header value; an error if the text has characters that headers cannot have.
 pub(crate) fn text_value(text: &str) -> Result<HeaderValue, Error> {
     HeaderValue::from_str(text)
         .map_err(|_| Error::config("a header's value has a character it may not have"))

@@ -5,7 +5,7 @@ use crate::value::{Value, ValueError, wrong_type};
 use lazuli_model::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX};
 use std::borrow::Cow;
 
-/// The parts of a value, joined again.
+/// The reassembled parts of a value.
 pub(crate) struct Chunked {
     value: Value,
     count: usize,
@@ -43,7 +43,7 @@ impl Chunked {
     }
 }
 
-/// Appends a value, in as many properties as it needs. All but the last are full.
+/// Appends a value, in as many properties as it needs. All except the last are full.
 pub fn push_chunked(out: &mut Properties, name: Cow<'static, str>, value: Value) {
     let parts: Vec<Value> = match value {
         Value::String(text) => {
@@ -59,7 +59,7 @@ pub fn push_chunked(out: &mut Properties, name: Cow<'static, str>, value: Value)
     }
 }
 
-/// Parts of at most as many UTF-16 units as a property holds; at least one part, perhaps empty.
+/// Parts that fit into a property (by UTF-16 units); at least one part, which may be empty.
 fn split_text(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut units = 0;

@@ -1,4 +1,4 @@
-//! Values to stored entities and back: the one place that every read and write of a typed table goes through.
+//! Converts values to and from stored entities: every read and write of a typed table goes through here.
 
 use crate::account::Account;
 use crate::encryption::{CryptoError, METADATA};
@@ -6,19 +6,22 @@ use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::Error;
 use crate::index::{self, CopyRow};
 use crate::large::{has_large, large_properties};
-use crate::shape::{Declared, Rule, is_indexed, unlisted};
+use crate::shape::{Declared, Rule, is_indexed, uncounted, unlisted};
+use crate::table::Table;
 use lazuli_model::EntityKey;
 use std::sync::Arc;
 
 /// The property that marks a row as a copy of another (P-0.2).
 pub(crate) const INDEX_MARK: &str = "_ix";
 
-/// The key and the properties of a value. They are checked before they are sent, when what is to be encrypted
-/// is: that changes their sizes.
+/// The key and the properties of a value. They are checked later, after encryption, which changes their sizes.
 pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties), Error> {
     const { assert!(T::PARTS == 0, "a wide entity is written through `tables.wide()`") };
+    if T::IS_MODEL {
+        return Err(uncounted());
+    }
     let shape = value.shape();
-    // A blob would be left behind, or never written (P-11).
+    // A blob would be orphaned, or never written (P-11).
     if shape.has_large {
         let error = Error::config("a type with large values is written by a LargeTable");
         return Err(error.with(|context| context.hint = Some("see Account::large".into())));
@@ -29,11 +32,32 @@ pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties
     if shape.is_wide() {
         return Err(Error::config("a wide entity is written through `tables.wide()`"));
     }
-    // An entity of any shape among the variants of a union.
+    // An untyped variant of a union.
     if shape.is_dynamic {
         Rule::of::<T>().check()?;
     }
     encode_whole(value)
+}
+
+/// The same of an entity that was read, which still has its key.
+pub(crate) fn encode_read<T: TableEntity>(
+    loaded: &Loaded<T>,
+) -> Result<(EntityKey, Properties), Error> {
+    let (key, properties) = encode(&**loaded)?;
+    check_key(&key, loaded)?;
+    Ok((key, properties))
+}
+
+/// Fails unless `key`, that of the value, is the one it was read by: its version says nothing of another row.
+pub(crate) fn check_key<T>(key: &EntityKey, loaded: &Loaded<T>) -> Result<(), Error> {
+    if key == loaded.loaded_key() {
+        return Ok(());
+    }
+    let error = Error::config("the entity has another key than it was read by");
+    Err(error.with(|context| {
+        context.key = Some(key.clone());
+        context.hint = Some("insert it under its new key, and delete it under the old one".into());
+    }))
 }
 
 /// The same, with large values in as many properties as they need.
@@ -46,8 +70,8 @@ pub(crate) fn encode_whole<T: TableEntity>(value: &T) -> Result<(EntityKey, Prop
     }
 }
 
-/// The bytes that an entity counts by the service's formula (T-3.10), at most 1 MiB: text counts two bytes a
-/// character, and encryption is not counted in (C-5.13).
+/// The size of an entity by the service's formula (T-3.10), at most 1 MiB: text counts two bytes per character.
+/// Encryption overhead is not included (C-5.13).
 ///
 /// ```
 /// # use lazuli_client::{Entity, encoded_size};
@@ -59,12 +83,32 @@ pub fn encoded_size<T: TableEntity>(value: &T) -> Result<usize, Error> {
     Ok(lazuli_model::entity::size_bytes(&key, properties.iter()))
 }
 
+impl Table<Entity> {
+    /// Finds what the service would refuse of an entity, and sends nothing: keys, names, sizes, and what Cosmos DB refuses if
+    /// the account is one of its. A write finds the same before it is sent.
+    ///
+    /// ```no_run
+    /// # async fn run(people: lazuli_client::Table) -> Result<(), lazuli_client::Error> {
+    /// use lazuli_client::Entity;
+    ///
+    /// people.check(&Entity::new("Sales", "7").with("Age", 42))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check(&self, entity: &Entity) -> Result<(), Error> {
+        let place = |error: Error| error.at("check", Some(self.name()), None);
+        let (key, properties) = encode(entity).map_err(place)?;
+        let checked = self.account.dialect().check(&key, &properties);
+        checked.map_err(|error| place(error.with(|context| context.key = Some(key))))
+    }
+}
+
 /// What an entity became.
 pub(crate) struct Decoded<T> {
     pub(crate) value: T,
     /// The copies that its indexes keep of it, if its type has any.
     pub(crate) copies: Option<Arc<[CopyRow]>>,
-    /// The addresses of the blobs that it names, if its type has large values.
+    /// The addresses of the blobs that it refers to, if its type has large values.
     pub(crate) blobs: Option<Arc<[String]>>,
 }
 
@@ -75,8 +119,7 @@ impl<T> Decoded<T> {
     }
 }
 
-/// Decrypts an entity that was read, and decodes it. `selected` are the properties that were asked for; empty
-/// if all were.
+/// Decrypts and decodes an entity that was read. `selected` are the selected properties; empty if all are.
 pub(crate) async fn open<T>(
     account: &Account,
     raw: Loaded<Entity>,
@@ -89,14 +132,13 @@ pub(crate) async fn open<T>(
     opened.filter_map(decode)
 }
 
-/// The value that an entity holds; `None` if it is a copy that an index keeps, unless copies are asked for
-/// (P-0.3).
+/// Decodes an entity; `None` if it is an index copy, unless copies are wanted (P-0.3).
 pub(crate) fn decode<T: TableEntity>(entity: Entity) -> Result<Option<Decoded<T>>, Error> {
     const { assert!(T::PARTS == 0, "a wide entity is read through `tables.wide()`") };
     if !T::IS_DYNAMIC && entity.value(INDEX_MARK).is_some() {
         return Ok(None);
     }
-    // What was decrypted has no metadata any more.
+    // Decryption removes the metadata, so this was not decrypted.
     if T::shape_of(&entity).has_secrets && entity.value(METADATA).is_some() {
         return Err(CryptoError::NoKey.into());
     }
@@ -106,7 +148,7 @@ pub(crate) fn decode<T: TableEntity>(entity: Entity) -> Result<Option<Decoded<T>
     if const { !is_indexed::<T>() } {
         return Ok(Some(Decoded { value, copies: None, blobs }));
     }
-    // What its copies are now: a later write finds them without another read (C-7.2).
+    // Keep the keys of its copies: a later write finds them without another read (C-7.2).
     let key = value.key()?;
     let mut properties = Properties::default();
     value.write(&mut properties)?;

@@ -3,7 +3,7 @@
 use crate::codec::{Decoded, INDEX_MARK};
 use crate::entity::Entity;
 use crate::fields::Fields;
-use crate::filter::{Column, Filter, col, property};
+use crate::filter::{Column, Filter, col, comparisons, property};
 use crate::form::{Plain, StoredAs};
 use crate::key::KeyError;
 use crate::query::Query;
@@ -14,10 +14,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Names the parameters of a column that no field holds.
+/// Names the type parameters of a column that no field uses.
 type Marks<E, V, F, A> = fn() -> (E, V, F, A);
 
-/// A property of `E` that holds a `V` in the form `F`; `A` says what can be done with it.
+/// A property of `E` that holds a `V` in the form `F`; `A` determines what can be done with it.
 ///
 /// The derive makes one for each property: `Employee::AGE`.
 pub struct TypedColumn<E, V, F = Plain, A = Required> {
@@ -25,19 +25,19 @@ pub struct TypedColumn<E, V, F = Plain, A = Required> {
     of: PhantomData<Marks<E, V, F, A>>,
 }
 
-/// A property that every entity of the type has.
+/// A property that all entities of the type have.
 #[derive(Clone, Copy, Debug)]
 pub struct Required;
 
-/// A property that an entity may lack.
+/// A property that may be missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Optional;
 
-/// A property that is encrypted: no filter, no merge (C-7.15, C-15.3).
+/// An encrypted property: no filter, no merge (C-7.15, C-15.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Encrypted;
 
-/// A value in several properties or in a blob: no filter, no merge (C-5.14).
+/// A value spread over several properties or stored in a blob: no filter, no merge (C-5.14).
 #[derive(Clone, Copy, Debug)]
 pub struct Scattered;
 
@@ -102,33 +102,10 @@ impl ColumnArg<String> for &String {
     }
 }
 
-macro_rules! comparisons {
-    ($($(#[$doc:meta])* $name:ident: $operator:ident;)*) => {$(
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name(self, value: impl ColumnArg<V>) -> Filter {
-            Filter::compare(self.property(), Operator::$operator, value.into_arg().store())
-        }
-    )*};
-}
-
 impl<E, V: StoredAs<F>, F, A: Open> TypedColumn<E, V, F, A> {
-    comparisons! {
-        /// Equal to a value.
-        eq: Eq;
-        /// There, and different: an entity without the property is not found (C-7.14).
-        ne: Ne;
-        /// Less than a value.
-        lt: Lt;
-        /// At most a value.
-        le: Le;
-        /// Greater than a value.
-        gt: Gt;
-        /// At least a value.
-        ge: Ge;
-    }
+    comparisons!(|self, value: impl ColumnArg<V>| self.property(), value.into_arg().store());
 
-    /// Equal to one of some values: a disjunction (C-7.12). Of no value it is never true.
+    /// Equal to one of several values: a disjunction (C-7.12). Never true if there are none.
     #[must_use]
     pub fn one_of<I: ColumnArg<V>>(self, values: impl IntoIterator<Item = I>) -> Filter {
         let any = values.into_iter().map(|value| self.eq(value)).reduce(Filter::or);
@@ -149,7 +126,7 @@ impl<E, A: Open> TypedColumn<E, bool, Plain, A> {
 }
 
 impl<E, V: TableValue + AsRef<str>, A: Open> TypedColumn<E, V, Plain, A> {
-    /// A text that begins with `prefix`: a range, which an index can serve (C-7.12).
+    /// A string that begins with `prefix`: a range, which an index can serve (C-7.12).
     #[must_use]
     pub fn starts_with(self, prefix: &str) -> Filter {
         col(self.name).starts_with(prefix)
@@ -165,7 +142,7 @@ where
     }
 }
 
-/// A field that keys hold and no property: it can be selected, and ranges of keys name it.
+/// A field that is part of the key and not a property: it can be selected, and used in key ranges.
 pub struct KeyColumn<E, V> {
     field: &'static str,
     read: fn(&str, &str) -> Result<V, KeyError>,
@@ -193,9 +170,9 @@ impl<E, V> fmt::Debug for KeyColumn<E, V> {
     }
 }
 
-/// Columns of `E` that a query can return alone: one, or a tuple of some.
+/// Columns of `E` that a query can return: one, or a tuple of several.
 pub trait Select<E>: Send + Sync + 'static {
-    /// What each row becomes.
+    /// The type of each row.
     type Output: Send + 'static;
 
     #[doc(hidden)]
@@ -271,14 +248,14 @@ tuples! {
     (A 0, B 1, C 2, D 3, G 4, H 5, I 6, J 7);
 }
 
-/// A smaller struct of some columns of a type, derived with `#[derive(Projection)]` (C-7.20).
+/// A smaller struct with some columns of a type, derived with `#[derive(Projection)]` (C-7.20).
 ///
-/// It is no entity type, so it cannot be written back: that would drop the rest (C-7.22).
+/// It is not an entity type, so it cannot be written back: that would drop the other properties (C-7.22).
 pub trait Projection: Sized + Send + 'static {
-    /// The type whose columns these are.
+    /// The type that has these columns.
     type Of;
 
-    /// The properties that are asked for.
+    /// The properties to select.
     fn names() -> Vec<&'static str>;
 
     /// Reads the columns.
@@ -286,7 +263,7 @@ pub trait Projection: Sized + Send + 'static {
 }
 
 impl<T: Send + 'static> Query<T> {
-    /// Only these columns, as a tuple. Keys and Timestamp come too (C-7.21).
+    /// Only these columns, as a tuple. Keys and Timestamp are fetched too (C-7.21).
     pub fn select<S: Select<T>>(self, columns: S) -> Query<S::Output> {
         let mut names = Vec::new();
         columns.names(&mut names);
@@ -298,8 +275,8 @@ impl<T: Send + 'static> Query<T> {
         self.projected(P::names(), P::read)
     }
 
-    /// Some properties of each entity. Rows of a typed query that are no entities are left out (P-0.3), so what
-    /// tells them is read too.
+    /// Some properties of each entity. A typed query leaves out rows that are not entities of the type (P-0.3), so
+    /// the properties that show this are read too.
     fn projected<R: Send + 'static>(
         self,
         names: Vec<&'static str>,
@@ -321,7 +298,7 @@ impl<T: Send + 'static> Query<T> {
     }
 }
 
-/// What `$select` names; the keys alone if no property is asked for.
+/// The properties in `$select`; only the keys if no property is selected.
 fn selected(names: Vec<&'static str>) -> Vec<String> {
     match &*names {
         [] => vec!["RowKey".to_owned()],
@@ -329,7 +306,7 @@ fn selected(names: Vec<&'static str>) -> Vec<String> {
     }
 }
 
-/// What a merge of `E` can set to a `V`: a typed column, or, for entities of any shape, a name.
+/// What a merge of `E` can set to a `V`: a typed column or, for untyped entities, a name.
 pub trait Settable<E, V> {
     #[doc(hidden)]
     fn property(self, value: V) -> (Cow<'static, str>, Result<Value, EncodeError>);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// A text that is not shown by `Debug`.
+/// A text that `Debug` does not show.
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
 
@@ -31,16 +31,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A token, and until when it is good.
+/// A token and its expiry.
 #[derive(Clone, Debug)]
 pub struct AccessToken {
-    /// What follows `Bearer`.
+    /// The text after `Bearer`.
     pub secret: Secret,
-    /// When it ends.
+    /// When it expires.
     pub expires: Timestamp,
 }
 
-/// A source of bearer tokens. Tokens are cached: it is asked when the last one is about to end.
+/// A source of bearer tokens. Tokens are cached: the source is asked when the last one is about to expire.
 pub trait TokenCredential: Send + Sync + fmt::Debug + 'static {
     /// A token for `scope`, such as `https://storage.azure.com/.default`.
     fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>>;
@@ -57,7 +57,7 @@ pub(crate) enum Kind {
         key: Arc<SigningKey>,
         scheme: Scheme,
     },
-    /// A token, and what it grants as far as its text tells (C-16.5).
+    /// A token, and its permissions as far as its text shows them (C-16.5).
     Sas(Secret, Arc<Grant>),
     SasFrom(Arc<Cached>),
     Token(Arc<Cached>),
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 }
 
 impl Credential {
-    /// An account's name and one of its keys, as base64 text.
+    /// An account's name and one of its keys, in base64.
     pub fn shared_key(account: &str, key: &str) -> Result<Self, Error> {
         let key = SigningKey::from_base64(key).map_err(|error| Error::config(error.to_string()))?;
         Ok(Self::of_key(account, key))
@@ -76,8 +76,8 @@ impl Credential {
         Self(Kind::SharedKey { account, key, scheme: Scheme::SharedKey })
     }
 
-    /// Signs requests by the scheme `SharedKeyLite`, which covers less of a request. Other credentials
-    /// stay as they are.
+    /// Signs requests by the scheme `SharedKeyLite`, which covers less of a request. Has no effect on other
+    /// credentials.
     #[must_use]
     pub fn lite(self) -> Self {
         match self.0 {
@@ -88,7 +88,7 @@ impl Credential {
         }
     }
 
-    /// A shared access signature: the text of the query, with or without a question mark.
+    /// A shared access signature: the query string, with or without a question mark.
     pub fn sas(token: impl AsRef<str>) -> Result<Self, Error> {
         let token = sas_text(token.as_ref())?;
         let grant = Grant::parse(&token);
@@ -123,7 +123,7 @@ impl Credential {
     }
 }
 
-/// The text of a token without its question mark.
+/// A token without its question mark.
 fn sas_text(token: &str) -> Result<String, Error> {
     let token = token.trim();
     let token = token.strip_prefix('?').unwrap_or(token);
@@ -137,7 +137,7 @@ fn sas_text(token: &str) -> Result<String, Error> {
 
 type Fetch = dyn Fn() -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync;
 
-/// A function that gives shared access signatures.
+/// A function that returns shared access signatures.
 struct SasProvider(Box<Fetch>);
 
 impl fmt::Debug for SasProvider {
@@ -150,29 +150,29 @@ impl TokenCredential for SasProvider {
     fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>> {
         Box::pin(async {
             let token = sas_text(&(self.0)().await?)?;
-            // A token that leaves its expiry to a stored policy is good until it is refused.
+            // A token whose expiry is in a stored policy is valid until it is refused.
             let expires = Grant::parse(&token).expires().unwrap_or(Timestamp::MAX);
             Ok(AccessToken { secret: Secret::new(token), expires })
         })
     }
 }
 
-/// A source of secrets and the last one it gave.
+/// A source of secrets, and its last secret.
 #[derive(Debug)]
 pub(crate) struct Cached {
     source: Box<dyn TokenCredential>,
-    /// Locked while a secret is fetched, so that all who wait get that one.
+    /// Locked while a secret is fetched, so that all waiting requests get the same one.
     last: Mutex<Option<Fetched>>,
 }
 
 #[derive(Debug)]
 struct Fetched {
     token: AccessToken,
-    /// When the next one is fetched.
+    /// When to fetch the next one.
     renew_at: Timestamp,
 }
 
-/// Secrets are renewed so long before their end (C-2.8), or in the middle of a shorter life.
+/// Secrets are renewed this long before they expire (C-2.8), or halfway through a shorter life.
 const MARGIN_SECONDS: u64 = 300;
 
 impl Fetched {
@@ -188,7 +188,7 @@ impl Cached {
         Self { source: Box::new(source), last: Mutex::new(None) }
     }
 
-    /// A secret that is good for a while. `refused` is one that the service did not take.
+    /// A valid secret. `refused` is one that the service did not accept.
     pub(crate) async fn get(
         &self,
         scope: &str,
@@ -206,7 +206,7 @@ impl Cached {
         }
         match self.source.token(scope).await {
             Ok(token) => Ok(last.insert(Fetched::new(token, now)).token.secret.clone()),
-            // What is there is still good: the next request tries again.
+            // The last secret is still valid: the next request tries again.
             Err(source) => match usable {
                 Some(known) => {
                     tracing::warn!(error = source, "the credential could not be renewed in time");
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(get(at(3300), Some(&second)).await.unwrap().expose(), "token 2");
     }
 
-    /// Gives signatures that live for so many seconds each, one after the other, and then none.
+    /// Returns signatures valid for these numbers of seconds, one after the other, then fails.
     fn provider(lives: &'static [u64]) -> (Credential, Arc<AtomicU64>) {
         let calls = Arc::new(AtomicU64::new(0));
         let counted = calls.clone();
@@ -287,9 +287,9 @@ mod tests {
         for (seconds, number) in [
             (0, "0"),
             (3299, "0"),
-            // Renewed five minutes before its end.
+            // Renewed five minutes before it expires.
             (3300, "1"),
-            // A short life is renewed in its middle; the source is down, and what is there is good.
+            // A short life is renewed halfway; the source is down, and the last signature is still valid.
             (3499, "1"),
             (3500, "1"),
             (3699, "1"),

@@ -1,4 +1,4 @@
-//! Services that speak the protocol differ in what they promise (C-19.6).
+//! Services that speak the protocol differ in their guarantees and limits (C-19.6).
 
 use crate::entity::Properties;
 use crate::error::{Error, ErrorKind};
@@ -11,26 +11,26 @@ use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 pub enum Dialect {
     /// Azure Table Storage.
     Azure,
-    /// Cosmos DB for Table: it does not sort, and has limits of its own.
+    /// Cosmos DB for Table: it does not sort, and has its own limits.
     Cosmos,
     /// Azurite, or Lazuli on the same ports: what holds for Azure holds for both.
     Local,
 }
 
-/// Properties that Cosmos keeps for itself.
+/// Property names that Cosmos reserves.
 const COSMOS_NAMES: [&str; 4] = ["id", "rid", "etag", "ResourceId"];
-/// Bytes of a row key that Cosmos takes.
+/// The longest row key that Cosmos accepts.
 const COSMOS_ROW_KEY_BYTES_MAX: usize = 255;
-/// Bytes of a transaction that Cosmos takes.
+/// The largest transaction that Cosmos accepts.
 const COSMOS_BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 impl Dialect {
-    /// Whether entities come in the order of their keys.
+    /// Whether entities are returned in key order.
     pub const fn sorts(self) -> bool {
         !matches!(self, Self::Cosmos)
     }
 
-    /// Bytes of a transaction's body.
+    /// The largest body of a transaction.
     pub(crate) const fn batch_bytes_max(self) -> usize {
         match self {
             Self::Cosmos => COSMOS_BATCH_BYTES_MAX,
@@ -38,8 +38,8 @@ impl Dialect {
         }
     }
 
-    /// Finds what the service would refuse of an entity: what all refuse, and what this one does. A local
-    /// service may take more; a program that is tried with it runs elsewhere later.
+    /// Checks the limits that all services have, and those of this one. A local service may accept more, but a program
+    /// tested with it will run elsewhere later.
     pub(crate) fn check(self, key: &EntityKey, properties: &Properties) -> Result<(), Error> {
         properties.check(key)?;
         if self != Self::Cosmos {
@@ -60,7 +60,7 @@ impl Dialect {
         }
     }
 
-    /// Told by the host of an endpoint.
+    /// Recognized by the host of an endpoint.
     pub(crate) fn of(endpoint: &str) -> Self {
         let uri: Option<http::Uri> = endpoint.parse().ok();
         let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();

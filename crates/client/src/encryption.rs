@@ -50,7 +50,7 @@ pub use self::{
 #[cfg(feature = "key-vault")]
 pub use key_vault::{KeyVault, KeyVaultKey};
 
-/// Without the feature `encryption` there is none.
+/// Without the feature `encryption`, this type has no values.
 #[cfg(not(feature = "encryption"))]
 #[derive(Debug)]
 pub(crate) enum Encryption {}

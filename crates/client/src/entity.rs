@@ -1,4 +1,4 @@
-//! Entities: of any shape, and of a type's own (C-5).
+//! Entities: untyped, and those of a type (C-5).
 
 use crate::index::IndexDef;
 use crate::key::KeyError;
@@ -27,70 +27,74 @@ pub trait TableEntity: Sized + Send + 'static {
     /// The table that holds them, if the type names one.
     const TABLE: Option<&'static str> = None;
 
-    /// What tells the entities of this type from those of others in the same table.
+    /// Distinguishes the entities of this type from others in the same table.
     const KIND: Option<Kind> = None;
 
     /// The form of the keys.
     const LAYOUT: Layout = Layout::UNKNOWN;
 
-    /// The properties that values have, as far as the type declares them.
+    /// The properties that the type declares.
     const PROPERTIES: &'static [PropertyDef] = &[];
 
-    /// Whether values take any entity, index copies too.
+    /// Whether values can hold any entity, including index copies.
     const IS_DYNAMIC: bool = false;
 
-    /// How many ids of writes the entities keep (C-13.6); none unless it is asked for.
+    /// How many write ids the entities keep (C-13.6); zero by default.
     const WRITE_IDS: usize = 0;
 
     /// The indexes: copies of its entities under other keys (P-1, P-2).
     const INDEXES: &'static [IndexDef] = &[];
 
-    /// The types of the key fields that templates write by their type: `{id:pad}`, `{time:rev}`.
+    /// The types of the key fields that templates format by type: `{id:pad}`, `{time:rev}`.
     const KEY_TYPES: &'static [(&'static str, &'static str)] = &[];
 
     /// Whether values keep properties that the type does not declare (C-5.5).
     const KEEPS_UNKNOWN: bool = false;
 
-    /// The rows that an entity is made of, if it is wide (P-10); 0 if it is one row.
+    /// The rows that make up a wide entity (P-10); 0 if it is one row.
     const PARTS: usize = 0;
+
+    /// Whether it is a union whose types keep something of each other: its entities are written through a `ModelTable`
+    /// (P-15.3).
+    const IS_MODEL: bool = false;
 
     /// The lists that its entities are in (P-4).
     const LISTS: &'static [ListDef] = &[];
 
-    /// What the values declare: one shape, or those of a union's variants.
+    /// The shapes of the values: one, or one for each variant of a union.
     #[doc(hidden)]
     const SHAPES: &'static [Shape] = &[Shape::of::<Self>()];
 
-    /// What this value declares: in a union, what the type of its variant does.
+    /// The shape of this value: in a union, that of its variant's type.
     #[doc(hidden)]
     fn shape(&self) -> Shape {
         const { Shape::of::<Self>() }
     }
 
-    /// What the value of a stored row declares.
+    /// The shape of the value in a stored row.
     #[doc(hidden)]
     fn shape_of(entity: &Entity) -> Shape {
         let _ = entity;
         const { Shape::of::<Self>() }
     }
 
-    /// The keys of this value.
+    /// The key of this value.
     fn key(&self) -> Result<EntityKey, KeyError>;
 
     /// Appends the properties of this value.
     fn write(&self, out: &mut Properties) -> Result<(), EncodeError>;
 
-    /// The value that an entity holds.
+    /// Reads a value from an entity.
     fn read(entity: Entity) -> Result<Self, DecodeError>;
 
-    /// Whether it was said that this type drops what it does not know.
+    /// Whether a warning was logged that this type drops unknown properties.
     #[doc(hidden)]
     fn warned() -> Option<&'static AtomicBool> {
         None
     }
 
-    /// The list that this value is in, by the number of the list, and the item that stands for it; `None` if it is in
-    /// none.
+    /// The list that this value is in, by the number of the list, and the item that stands for it; `None` if it is not
+    /// in that list.
     fn list_entry(&self, list: usize) -> Result<Option<(EntityKey, String)>, KeyError> {
         let _ = list;
         Ok(None)
@@ -102,15 +106,15 @@ pub trait TableEntity: Sized + Send + 'static {
         None
     }
 
-    /// The key of the copy that an index keeps of this value, by the number of the index; `None` if it keeps
-    /// none.
+    /// The key of the copy that an index keeps of this value, by the number of the index; `None` if there is
+    /// no copy.
     fn index_key(&self, index: usize) -> Result<Option<EntityKey>, KeyError> {
         let _ = index;
         Ok(None)
     }
 }
 
-/// The version of an entity: opaque text, compared as text (C-10.6).
+/// The version of an entity: opaque text, compared byte for byte (C-10.6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ETag(Arc<str>);
 
@@ -120,9 +124,14 @@ impl ETag {
         Self::new("*")
     }
 
-    /// The tag that a service wrote.
+    /// An etag from a service.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
+    }
+
+    /// A version that no row has: that of a write which others have written over since (C-13.6c).
+    pub(crate) fn superseded() -> Self {
+        Self::new("W/\"datetime'1601-01-01T00%3A00%3A00.0000000Z'\"")
     }
 
     /// The text of the tag.
@@ -137,7 +146,7 @@ impl fmt::Display for ETag {
     }
 }
 
-/// An entity of any shape.
+/// An untyped entity: it may have any properties.
 ///
 /// ```
 /// # use lazuli_client::Entity;
@@ -159,14 +168,14 @@ impl Entity {
         Self { partition_key: partition_key.into(), row_key: row_key.into(), ..Self::default() }
     }
 
-    /// With a property set.
+    /// Sets a property.
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Sets a property: in its place if it is there, else at the end.
+    /// Sets a property: replaces an existing one in place, else appends it.
     pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) {
         let (name, value) = (name.into(), value.into_value());
         match self.properties.iter_mut().find(|(known, _)| *known == name) {
@@ -175,7 +184,7 @@ impl Entity {
         }
     }
 
-    /// Sets a property of a type that may not fit.
+    /// Sets a property to a value that may not be storable.
     pub fn try_set<T: TableValue>(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -201,7 +210,7 @@ impl Entity {
         self.opt(name)?.ok_or_else(|| self.decode_error(name, ValueError::Missing))
     }
 
-    /// A property as a Rust type, if there is one.
+    /// A property as a Rust type; `None` if it is missing.
     pub fn opt<T: TableValue>(&self, name: &str) -> Result<Option<T>, DecodeError> {
         let value = self.value(name).map(T::from_value).transpose();
         value.map_err(|reason| self.decode_error(name, reason))
@@ -229,7 +238,7 @@ impl Entity {
         &self.row_key
     }
 
-    /// When it was last written, if it was read from a table.
+    /// The time of the last write, if the entity was read from a table.
     pub fn timestamp(&self) -> Option<Timestamp> {
         self.timestamp
     }
@@ -239,24 +248,24 @@ impl Entity {
         self.properties.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// The version, if it was read from a table.
+    /// The version, if the entity was read from a table.
     pub(crate) fn read_etag(&self) -> Option<&ETag> {
         self.etag.as_ref()
     }
 
-    /// Takes a property out and leaves its place empty: the index and the value. The search begins at
+    /// Takes a property out, leaving its slot empty; returns the index and the value. The search begins at
     /// `from`.
     pub(crate) fn take(&mut self, name: &str, from: usize) -> Option<(usize, Value)> {
         let is_it = |property: &&(Cow<'static, str>, Value)| property.0 == name;
         let ahead = self.properties.iter().skip(from).position(|p| is_it(&p)).map(|at| at + from);
         let at = ahead.or_else(|| self.properties.iter().take(from).position(|p| is_it(&p)))?;
         let place = self.properties.get_mut(at)?;
-        // No property has an empty name: it marks a place that is empty.
+        // No property has an empty name: it marks an empty slot.
         let (_, value) = std::mem::replace(place, (Cow::Borrowed(""), Value::Boolean(false)));
         Some((at, value))
     }
 
-    /// The same properties but some, under another key.
+    /// The properties except some, under another key.
     pub(crate) fn moved(
         mut self,
         partition_key: String,
@@ -267,26 +276,26 @@ impl Entity {
         Self { partition_key, row_key, ..self }
     }
 
-    /// Adds the properties of another entity, none of which this one has.
+    /// Adds the properties of another entity; the two have none in common.
     #[cfg(feature = "patterns")]
     pub(crate) fn append(&mut self, other: Self) {
         self.properties.extend(other.properties);
     }
 
-    /// What [`Entity::take`] has left.
+    /// The properties that [`Entity::take`] has left over.
     pub(crate) fn take_rest(&mut self) -> BTreeMap<String, Value> {
         let left = std::mem::take(&mut self.properties);
         let named = left.into_iter().filter(|(name, _)| !name.is_empty());
         named.map(|(name, value)| (name.into_owned(), value)).collect()
     }
 
-    /// The first property that [`Entity::take`] has left. Control members are nobody's.
+    /// The first property that [`Entity::take`] has left over, control members aside.
     pub(crate) fn first_left(&self) -> Option<&str> {
         let is_left = |name: &&str| !name.is_empty() && !name.starts_with('_');
         self.properties.iter().map(|(name, _)| &**name).find(is_left)
     }
 
-    /// How many properties it has.
+    /// The number of properties.
     pub fn len(&self) -> usize {
         self.properties.len()
     }
@@ -296,13 +305,13 @@ impl Entity {
         self.properties.is_empty()
     }
 
-    /// The error that a property is not what it should be.
+    /// An error for a property that cannot be decoded.
     pub fn decode_error(&self, property: &str, reason: ValueError) -> DecodeError {
         let key = EntityKey::parse(&self.partition_key, &self.row_key).ok();
         DecodeError { property: property.to_owned(), reason, key }
     }
 
-    /// An entity as it was answered. The service names the tag in a header too, for answers without
+    /// An entity from an answer. The service also sends the etag in a header, for answers without
     /// metadata.
     pub(crate) fn from_answer(
         answer: AnsweredEntity<'_>,
@@ -311,8 +320,7 @@ impl Entity {
     ) -> Self {
         let AnsweredEntity { etag, timestamp, body } = answer;
         let owned = |key: Option<Cow<'_, str>>| key.map(Cow::into_owned).unwrap_or_default();
-        // A name that the type declares need not be copied. Services answer in the order of the declaration,
-        // mostly.
+        // A name that the type declares need not be copied. Services mostly answer in the order of the declaration.
         let mut expected = declared.iter().cycle();
         let mut name_of = |name: Cow<'_, str>| {
             let known = expected.by_ref().take(declared.len()).find(|known| known.name == name);

@@ -1,4 +1,4 @@
-//! Time, randomness and sleep, as an argument: tests own all three (C-19.5).
+//! Time, randomness and sleep, as an argument: tests control all three (C-19.5).
 
 use crate::BoxFuture;
 use lazuli_model::{Clock, SystemClock, Timestamp};
@@ -10,14 +10,14 @@ use std::time::Duration;
 pub trait Environment: Send + Sync + 'static {
     /// The time of day, for dates in requests.
     fn now(&self) -> Timestamp;
-    /// Time since some fixed moment, for deadlines. It never goes back.
+    /// Time since some fixed moment, for deadlines. It never decreases.
     fn elapsed(&self) -> Duration;
-    /// A number that nobody can guess well enough to matter, for jitter and ids.
+    /// A number that is hard enough to guess, for jitter and ids.
     fn random(&self) -> u64;
-    /// Ready after `pause`.
+    /// Completes after `pause`.
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
-    /// Ready when something under way has taken longer than `limit`. The same as a pause, but for a clock
-    /// of tests: there a pause ends at once, and an exchange takes no time unless the test says so.
+    /// Completes when an operation under way has taken longer than `limit`. The same as `sleep`, except with a test
+    /// clock: there `sleep` ends at once, and an exchange takes no time unless the test says so.
     fn timer(&self, limit: Duration) -> BoxFuture<'static, ()> {
         self.sleep(limit)
     }
@@ -54,7 +54,7 @@ impl Env {
         self.0.timer(limit)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// A number below `bound`, which must not be zero.
     #[cfg(feature = "patterns")]
     pub(crate) fn below(&self, bound: u64) -> u64 {
         self.0.random() % bound.max(1)

@@ -1,4 +1,4 @@
-//! One error type, and what it says for people and for programs (C-14).
+//! One error type, for people and for programs (C-14).
 
 use crate::BoxError;
 use crate::batch::BatchError;
@@ -9,7 +9,7 @@ use lazuli_model::EntityKey;
 use lazuli_wire::connection_string::ConnectionStringError;
 use std::fmt;
 
-/// What every verb of this library fails with.
+/// The error of every operation of this library.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -17,7 +17,7 @@ struct Inner {
     context: Context,
 }
 
-/// What an error knows beside its kind.
+/// What is known about an error besides its kind.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     pub(crate) operation: Option<&'static str>,
@@ -29,13 +29,13 @@ pub(crate) struct Context {
     pub(crate) batch_index: Option<usize>,
     pub(crate) may_have_been_applied: bool,
     pub(crate) is_idempotent: bool,
-    /// What was signed, if the signature was refused.
+    /// The text that was signed, if the signature was refused.
     pub(crate) signed: Option<String>,
     pub(crate) hint: Option<String>,
     pub(crate) source: Option<BoxError>,
 }
 
-/// An answer that says no.
+/// An error answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErrorAnswer {
     pub(crate) status: StatusCode,
@@ -58,24 +58,24 @@ pub enum ErrorKind {
     /// It exists already.
     #[error("it exists already")]
     Conflict,
-    /// Another entity holds a value that an index says only one may hold (P-1.1).
+    /// Another entity has a value that an index requires to be unique (P-1.1).
     #[error("another entity has this value of the unique index {index}: {value_key:?}")]
     UniqueViolation {
         /// The index.
         index: &'static str,
-        /// The row key of the value's copy.
+        /// The row key of the index copy with this value.
         value_key: String,
     },
-    /// A link names an entity that does not exist.
+    /// A link refers to an entity that does not exist.
     #[error("the link names an entity that does not exist")]
     BrokenLink,
-    /// An entity names a blob that does not exist (P-11.4).
+    /// An entity refers to a blob that does not exist (P-11.4).
     #[error("the entity names a blob that does not exist: {address}")]
     Dangling {
         /// The blob.
         address: String,
     },
-    /// A blob is not what the entity that names it says (P-11.4).
+    /// A blob differs from the length or digest in its entity (P-11.4).
     #[error("the blob is not what its entity says, by length or SHA-256: {address}")]
     DigestMismatch {
         /// The blob.
@@ -84,21 +84,21 @@ pub enum ErrorKind {
     /// It has changed since it was read.
     #[error("it has changed since it was read")]
     PreconditionFailed,
-    /// Others changed the entity each time between the read and the write.
+    /// Other clients changed the entity between the read and the write, on every attempt.
     #[error("others changed it {attempts} times between the read and the write")]
     Contended {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The stream has come to another version than the append expects (P-23.1).
+    /// The stream has another version than the append expects (P-23.1).
     #[error("the stream has version {actual}, not {expected}")]
     StreamConflict {
-        /// The version that the append expects.
+        /// The expected version.
         expected: i64,
-        /// The version that the stream has.
+        /// The actual version.
         actual: i64,
     },
-    /// The parts of a wide entity are of different writes, or one is missing (P-10.4).
+    /// The parts of a wide entity come from different writes, or one is missing (P-10.4).
     #[error("the parts of the entity are of different writes")]
     Torn,
     /// A list does not fit into its entity (P-4.2).
@@ -113,45 +113,45 @@ pub enum ErrorKind {
         /// The table.
         table: String,
     },
-    /// Somebody else has taken the lease meanwhile (P-23.4).
+    /// Another client has taken the lease in the meantime (P-23.4).
     #[error("the lease was lost")]
     LeaseLost,
-    /// A transaction failed, and nothing of it was done.
+    /// A transaction failed; nothing was written.
     #[error("operation {} of the transaction failed", .index.map_or("?".to_owned(), |i| i.to_string()))]
     Batch {
-        /// The operation that failed, in the order they were added; `None` when the whole request failed.
+        /// The failed operation, counted in the order of adding; `None` if the whole request failed.
         index: Option<usize>,
     },
-    /// Writes that cannot be one transaction. Nothing was sent.
+    /// The writes cannot be one transaction. Nothing was sent.
     #[error("{0}")]
     InvalidBatch(BatchError),
-    /// The service would refuse it: too large, or too many.
+    /// The service would refuse the entity: too large, or too many properties.
     #[error("{0}")]
     LimitExceeded(lazuli_model::EntityError),
-    /// A key that the service does not take.
+    /// A key that the service does not accept.
     #[error("{0}")]
     Key(crate::key::KeyError),
-    /// A name that the service does not take.
+    /// A name that the service does not accept.
     #[error("{0:?} is not the name of a {1}")]
     Name(String, &'static str),
-    /// Somebody else has the message now, or it is gone.
+    /// Another client has received the message since, or it is gone.
     #[error("the receipt is void: somebody else has the message, or it is gone")]
     ReceiptLost,
-    /// The body of a message cannot be written, or is not what was asked for.
+    /// The body of a message cannot be encoded, or has the wrong form.
     #[error("the body {0}")]
     Body(String),
-    /// It has more bytes than the service takes, or than the caller asked for.
+    /// It is larger than the service accepts, or than the caller allows.
     #[error("it has {bytes} bytes, more than {bytes_max}")]
     TooLarge {
-        /// What it has.
+        /// The actual size.
         bytes: u64,
-        /// What it may have.
+        /// The limit.
         bytes_max: u64,
     },
-    /// A value that cannot be written.
+    /// A value that cannot be encoded.
     #[error("{0}")]
     Encode(EncodeError),
-    /// An entity that is not what the type says.
+    /// An entity that cannot be decoded as the type.
     #[error("{0}")]
     Decode(DecodeError),
     /// An entity that cannot be encrypted or decrypted.
@@ -160,7 +160,7 @@ pub enum ErrorKind {
     /// The filter names no partition, so the query would read the whole table.
     #[error("the query names no partition and would read the whole table")]
     WouldScan,
-    /// The service does not sort, and the call needs entities in key order (C-19.6).
+    /// The service does not sort, but the call needs entities in key order (C-19.6).
     #[error("the service does not sort entities by their keys")]
     NotSorted,
     /// The token belongs to another table, filter or selection.
@@ -169,38 +169,38 @@ pub enum ErrorKind {
     /// The service refused the credential.
     #[error("the service refused the credential ({reason})")]
     Forbidden {
-        /// The service's name of the reason, such as `AuthorizationPermissionMismatch`; empty if it gave
+        /// The service's code for the reason, such as `AuthorizationPermissionMismatch`; empty if it gave
         /// none.
         reason: String,
     },
-    /// The credential plainly does not allow it, so nothing was sent (C-16.5).
+    /// The credential clearly does not allow it, so nothing was sent (C-16.5).
     #[error("the shared access signature does not allow it: {0}")]
     NotGranted(String),
-    /// No credential could be had.
+    /// No credential could be obtained.
     #[error("the credential cannot be used")]
     Credential,
-    /// The service, or the retry budget of the account, asks to slow down.
+    /// The service throttles, or the retry budget of the account is used up.
     #[error("the service is busy")]
     Throttled,
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("no answer came in time")]
     Timeout,
     /// The server could not be reached, or the connection broke.
     #[error("the server could not be reached")]
     Transport,
-    /// A write was sent and its answer was lost: it may have been carried out, or not.
+    /// A write was sent and its answer was lost: it may or may not have been carried out.
     #[error("it is not known whether it was carried out")]
     OutcomeUnknown,
-    /// The function that was to change an entity refused.
+    /// The function that was to change an entity returned an error.
     #[error("the change was refused")]
     Refused,
-    /// Any other answer that says no.
+    /// Any other error answer.
     #[error("the service refused the request")]
     Service,
-    /// An answer that is not of the protocol.
+    /// An answer that violates the protocol.
     #[error("the answer cannot be read: {0}")]
     Protocol(String),
-    /// The account is not set up rightly.
+    /// The account or the call is configured wrongly.
     #[error("{0}")]
     Config(String),
 }
@@ -248,7 +248,7 @@ impl Error {
         self
     }
 
-    /// Says where it happened, unless that is known.
+    /// Adds where it happened, unless that is known.
     pub(crate) fn at(
         self,
         operation: &'static str,
@@ -266,63 +266,63 @@ impl Error {
         self.0.context.answer.as_ref()
     }
 
-    /// What went wrong.
+    /// The kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The service's name of the fault, such as `EntityAlreadyExists`.
+    /// The service's error code, such as `EntityAlreadyExists`.
     pub fn code(&self) -> Option<&str> {
         self.answer().map(|answer| &*answer.code).filter(|code| !code.is_empty())
     }
 
-    /// The status of the answer, if one came.
+    /// The HTTP status of the answer, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
         self.answer().map(|answer| answer.status)
     }
 
-    /// The service's id of the request: what its operators ask for.
+    /// The service's id of the request, which its operators ask for.
     pub fn request_id(&self) -> Option<&str> {
         self.answer().and_then(|answer| answer.request_id.as_deref())
     }
 
-    /// Our id of the operation, the same on all its attempts.
+    /// The client's id of the operation, the same for all its attempts.
     pub fn client_request_id(&self) -> Option<&str> {
         self.0.context.client_request_id.as_deref()
     }
 
-    /// What the service said beside its message, by name, such as why it refused a credential.
+    /// Details that the service sent besides its message, by name, such as why it refused a credential.
     pub fn details(&self) -> &[(String, String)] {
         self.answer().map_or(&[], |answer| &answer.details)
     }
 
-    /// What to do about it, if the library knows: the end of the error's text.
+    /// What to do about it, if known: the end of the error's text.
     pub fn hint(&self) -> Option<&str> {
         self.0.context.hint.as_deref()
     }
 
-    /// The text that was signed, if the service refused the signature; in debug builds only. It holds no
+    /// The text that was signed, if the service refused the signature; in debug builds only. It contains no
     /// secret. Compare it with the text that the service reports in [`Error::details`].
     pub fn signed_string(&self) -> Option<&str> {
         self.0.context.signed.as_deref()
     }
 
-    /// How often the request was sent.
+    /// The number of attempts.
     pub fn attempts(&self) -> u32 {
         self.0.context.attempts
     }
 
-    /// The verb, such as `insert`.
+    /// The operation, such as `insert`.
     pub fn operation(&self) -> Option<&str> {
         self.0.context.operation
     }
 
-    /// The key of the entity it was about, if it was about one.
+    /// The key of the entity concerned, if there is one.
     pub fn key(&self) -> Option<&EntityKey> {
         self.0.context.key.as_ref()
     }
 
-    /// The operation of a transaction that failed, in the order they were added.
+    /// The failed operation of a transaction, counted in the order of adding.
     pub fn batch_index(&self) -> Option<usize> {
         match self.kind() {
             ErrorKind::Batch { index } => *index,
@@ -332,33 +332,33 @@ impl Error {
         }
     }
 
-    /// Whether an earlier attempt of this call may have been carried out, and what is there now does not
-    /// tell (C-13.6a).
+    /// Whether an earlier attempt of this call may have been carried out, and what is stored now does not settle it
+    /// (C-13.6a).
     pub fn may_have_been_applied(&self) -> bool {
         self.0.context.may_have_been_applied || *self.kind() == ErrorKind::OutcomeUnknown
     }
 
-    /// Whether it exists already.
+    /// Whether the entity, table or other resource exists already.
     pub fn is_conflict(&self) -> bool {
         let is_of_index = matches!(self.kind(), ErrorKind::UniqueViolation { .. });
         !is_of_index
             && (self.status_is(StatusCode::CONFLICT) || *self.kind() == ErrorKind::Conflict)
     }
 
-    /// Whether it does not exist.
+    /// Whether the entity, table or other resource does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.kind(), ErrorKind::NotFound | ErrorKind::TableNotFound)
             || self.status_is(StatusCode::NOT_FOUND)
     }
 
-    /// Whether it has changed since it was read.
+    /// Whether the entity has changed since it was read.
     pub fn is_precondition_failed(&self) -> bool {
         self.status_is(StatusCode::PRECONDITION_FAILED)
             || *self.kind() == ErrorKind::PreconditionFailed
     }
 
-    /// Whether the same call may succeed later. Not true where it may have been carried out and doing it
-    /// twice would differ from doing it once.
+    /// Whether the same call may succeed later. False if it may have been carried out and a second execution would
+    /// have another effect.
     pub fn is_retryable(&self) -> bool {
         let transient = matches!(
             self.kind(),
@@ -366,9 +366,17 @@ impl Error {
                 | ErrorKind::Timeout
                 | ErrorKind::Transport
                 | ErrorKind::Contended { .. }
-        );
+        ) || self.is_of_server();
         let is_unknown = *self.kind() == ErrorKind::OutcomeUnknown;
         (transient && !self.may_have_been_applied()) || (is_unknown && self.0.context.is_idempotent)
+    }
+
+    /// Whether the server failed in a way that may pass (C-13.2). A write is of unknown outcome then.
+    fn is_of_server(&self) -> bool {
+        match self.status().map_or(0, |status| status.as_u16()) {
+            500 => matches!(self.code(), None | Some("InternalError" | "OperationTimedOut")),
+            status => matches!(status, 502 | 504),
+        }
     }
 
     fn status_is(&self, status: StatusCode) -> bool {
@@ -423,8 +431,12 @@ impl fmt::Display for Error {
     }
 }
 
+/// What a `main` that fails prints: the line for people, with its causes. `{:#?}` shows all that is known.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return write!(f, "{self:#}");
+        }
         f.debug_struct("Error")
             .field("kind", &self.0.kind)
             .field("context", &self.0.context)

@@ -1,5 +1,5 @@
-//! Calls that only a Lazuli server answers: plans, counts, deletion by filter, indexes,
-//! change feeds, expiry, advice. Each asks for extensions by the header `x-lazuli-extensions`.
+//! Calls that only a Lazuli server answers: plans, counts, deletion by filter, indexes, change feeds,
+//! expiry, advice. Each requests extensions by the header `x-lazuli-extensions`.
 
 #[cfg(feature = "serde")]
 mod advice;
@@ -7,6 +7,8 @@ mod advice;
 mod feed;
 #[cfg(feature = "serde")]
 mod indexes;
+#[cfg(feature = "serde")]
+mod json;
 #[cfg(feature = "serde")]
 mod settings;
 #[cfg(feature = "serde")]
@@ -22,6 +24,8 @@ pub use indexes::{
 };
 
 #[cfg(feature = "serde")]
+pub use json::ServerJson;
+#[cfg(feature = "serde")]
 pub use ttl::ServerTtl;
 
 use crate::call::{Call, header};
@@ -36,16 +40,16 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
 pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("x-lazuli-extensions");
-/// A transaction over partitions and tables.
+/// A transaction across partitions and tables.
 pub(crate) const TRANSACTION: HeaderName = HeaderName::from_static("x-lazuli-transaction");
-/// A state of the account that several requests read.
+/// A snapshot of the account that several requests read.
 pub(crate) const SNAPSHOT: HeaderName = HeaderName::from_static("x-lazuli-snapshot");
 const EXPLAIN: HeaderName = HeaderName::from_static("x-lazuli-explain");
 const PLAN: HeaderName = HeaderName::from_static("x-lazuli-plan");
 const NEXT_PARTITION: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 
-/// The page of a query that runs for its plan may be as large as any.
+/// With its plan, a query may return a page of any size.
 const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Filter {
@@ -57,7 +61,7 @@ impl Filter {
 }
 
 impl<T: TableEntity> Table<T> {
-    /// The server's plan of a query, as JSON. Reads no entity.
+    /// The server's plan for a query, as JSON. Reads no entity.
     pub fn server_plan(&self, filter: Option<Filter>) -> Request<String> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -72,7 +76,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// The server's plan of a query that runs, with what its first page cost, as JSON.
+    /// Runs a query and returns the server's plan with the cost of its first page, as JSON.
     pub fn server_run(&self, filter: Option<Filter>) -> Request<String> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -91,7 +95,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// The number of entities that a filter selects, counted by the server.
+    /// The number of entities that match a filter, counted by the server.
     pub fn server_count(&self, filter: Option<Filter>) -> Request<u64> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -115,8 +119,8 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Deletes what a filter selects, by the server, and returns how many. An entity that changes
-    /// meanwhile is left alone.
+    /// Has the server delete the entities that match a filter, and returns their number. An entity that changes in
+    /// the meantime is left alone.
     pub fn server_delete(&self, filter: Filter) -> Request<u64> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -143,7 +147,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// A call that asks for extensions.
+    /// A call that requests extensions.
     fn extended(
         &self,
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! Entities read field by field: what derived code is made of.
+//! Entities read field by field, for derived code.
 
 use crate::chunks::Chunked;
 use crate::entity::{ETag, Entity, TableEntity};
@@ -11,7 +11,7 @@ use lazuli_model::Timestamp;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A struct whose fields are properties of the entity that holds it: `#[table(flatten)]`.
+/// A struct whose fields are stored as properties of the entity that contains it: `#[table(flatten)]`.
 pub trait TableFields: Sized {
     /// The properties.
     const PROPERTIES: &'static [PropertyDef];
@@ -27,14 +27,14 @@ pub trait TableFields: Sized {
     fn read_fields(prefix: &str, fields: &mut Fields) -> Result<Self, DecodeError>;
 }
 
-/// An entity whose properties are taken one by one.
+/// An entity whose properties are taken out one by one.
 pub struct Fields {
     entity: Entity,
-    /// Where the next property is likely to be: services answer in the order of the declaration, mostly.
+    /// Where the next property is likely to be: services mostly answer in the order of the declaration.
     next: usize,
 }
 
-/// A name after a prefix, which is mostly empty.
+/// A name with a prefix, which is usually empty.
 pub fn prefixed(prefix: &str, name: &'static str) -> Cow<'static, str> {
     match prefix {
         "" => Cow::Borrowed(name),
@@ -48,14 +48,14 @@ impl Fields {
         Self { entity, next: 0 }
     }
 
-    /// Takes a property out, if it is there.
+    /// Takes a property out, if it is present.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         let (found, value) = self.entity.take(name, self.next)?;
         self.next = found + 1;
         Some(value)
     }
 
-    /// A property that must be there.
+    /// A property that must be present.
     pub fn required<F, T: StoredAs<F>>(&mut self, name: &str) -> Result<T, DecodeError> {
         match self.optional(name)? {
             Some(value) => Ok(value),
@@ -69,13 +69,13 @@ impl Fields {
         T::restore(value).map(Some).map_err(|reason| self.error(name, reason))
     }
 
-    /// A value that lies in several properties (C-5.14).
+    /// A value stored in several properties (C-5.14).
     pub fn chunked<F, T: StoredAs<F>>(&mut self, name: &str) -> Result<Option<T>, DecodeError> {
         let Some(value) = self.chunks(name)? else { return Ok(None) };
         T::restore(value).map(Some).map_err(|reason| self.error(name, reason))
     }
 
-    /// The same as it is stored.
+    /// The same, in its stored form.
     pub(crate) fn chunks(&mut self, name: &str) -> Result<Option<Value>, DecodeError> {
         let Some(first) = self.take(name) else { return Ok(None) };
         let mut chunked = Chunked::new(first);
@@ -95,12 +95,12 @@ impl Fields {
         self.entity.read_etag().cloned()
     }
 
-    /// When the entity was written, if it was read from a table.
+    /// The time of the entity's last write, if it was read from a table.
     pub fn timestamp(&self) -> Option<Timestamp> {
         self.entity.timestamp()
     }
 
-    /// Checks the discriminator, if there is one, and brings an older version up to date (C-6.1, C-6.4).
+    /// Checks the discriminator, if there is one, and upgrades an older version (C-6.1, C-6.4).
     pub fn check_kind(
         &mut self,
         kind: Kind,
@@ -137,17 +137,17 @@ impl Fields {
         }
     }
 
-    /// The error that a property is not what it should be.
+    /// An error for a property that cannot be decoded.
     pub fn error(&self, property: &str, reason: ValueError) -> DecodeError {
         self.entity.decode_error(property, reason)
     }
 
-    /// The error of a key that is not of the type's form.
+    /// An error for a key that does not match the type's template.
     pub fn key_error(&self, error: KeyError) -> DecodeError {
         self.error("RowKey", ValueError::Key(Box::new(error)))
     }
 
-    /// Whether any of these properties is there.
+    /// Whether any of these properties is present.
     pub fn has_any(&self, prefix: &str, properties: &[PropertyDef]) -> bool {
         properties.iter().any(|property| match property.storage {
             Storage::Flattened(inner) => self.has_any(&format!("{prefix}{}", property.name), inner),
@@ -155,19 +155,19 @@ impl Fields {
         })
     }
 
-    /// Checks that a value has the key it was read under: a field may be in both (C-4.10).
+    /// Checks that a value has the key it was read by: a field may be both in the key and a property (C-4.10).
     pub fn check_key<T: TableEntity>(&self, value: &T) -> Result<(), DecodeError> {
         let is_same =
             value.key().is_ok_and(|key| (key.partition.as_str(), key.row.as_str()) == self.keys());
         if is_same { Ok(()) } else { Err(self.error("RowKey", ValueError::KeyMismatch)) }
     }
 
-    /// What nobody has taken (C-5.5).
+    /// The properties that were not taken (C-5.5).
     pub fn rest(&mut self) -> BTreeMap<String, Value> {
         self.entity.take_rest()
     }
 
-    /// Fails if anything is left.
+    /// Fails if any property is left.
     pub fn deny_unknown(&self) -> Result<(), DecodeError> {
         match self.entity.first_left() {
             Some(name) => Err(self.error(name, ValueError::Unknown)),
@@ -176,5 +176,5 @@ impl Fields {
     }
 }
 
-/// Brings an entity from one version of its type to the next.
+/// Upgrades an entity from one version of its type to the next.
 pub type Upgrade = fn(&mut Entity) -> Result<(), DecodeError>;

@@ -24,26 +24,26 @@ use std::ops::{BitAnd, BitOr, Not};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter(
     pub(crate) lazuli_model::Filter,
-    /// Why a value of it cannot be sent; the query says so.
+    /// Set if a value in it cannot be sent; the query then fails with this error.
     pub(crate) Option<EncodeError>,
 );
 
 impl Filter {
-    /// True where both are.
+    /// True where both are true.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let fault = self.1.clone().or_else(|| other.1.clone());
         Self(self.enclosed().and(other.enclosed()), fault)
     }
 
-    /// True where either is.
+    /// True where either is true.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let fault = self.1.clone().or_else(|| other.1.clone());
         Self(self.enclosed().or(other.enclosed()), fault)
     }
 
-    /// A comparison with a value, if both can be sent.
+    /// A comparison with a value; faulty if either cannot be sent.
     pub(crate) fn compare(
         property: Result<Property, EncodeError>,
         operator: Operator,
@@ -62,7 +62,7 @@ impl Filter {
         Self(lazuli_model::Filter::Constant(false), Some(fault))
     }
 
-    /// Whether it names the partitions it looks into.
+    /// Whether it names the partitions to search.
     pub(crate) fn names_partitions(&self) -> bool {
         names_partitions(&self.0)
     }
@@ -80,7 +80,7 @@ fn names_partitions(filter: &lazuli_model::Filter) -> bool {
 }
 
 impl From<lazuli_model::Filter> for Filter {
-    /// A tree that was read or built elsewhere. Its names are checked.
+    /// A tree from elsewhere, such as a parser. Its names are checked.
     fn from(tree: lazuli_model::Filter) -> Self {
         let fault = text::strange_name(&tree).map(|name| EncodeError::Name { name: name.into() });
         Self(tree, fault)
@@ -118,12 +118,12 @@ impl Not for Filter {
     }
 }
 
-/// A property to compare. No comparison, not even `ne`, is true of an entity without the property.
+/// A property to compare. If an entity lacks the property, every comparison is false, even `ne`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column(Result<Property, EncodeError>);
 
-/// The property called `name`. If no property can be called like this (T-3.21), or the language of filters has the word, a
-/// query with it fails before any request: names cannot be injected, as values cannot (C-7.10).
+/// The property called `name`. If that cannot be the name of a property (T-3.21), or is a word of the filter language,
+/// a query with it fails before any request: neither names nor values can be injected (C-7.10).
 ///
 /// ```
 /// # use lazuli_client::prelude::*;
@@ -160,36 +160,42 @@ pub fn partition(key: &str) -> Filter {
     Column(Ok(Property::PartitionKey)).eq(key)
 }
 
-/// The entities of some partitions.
+/// The entities of several partitions.
 pub(crate) fn partitions<'k>(keys: impl IntoIterator<Item = &'k str>) -> Filter {
     Column(Ok(Property::PartitionKey)).one_of(keys)
 }
 
+/// The six comparisons of a column with a value: what they take, and what is on both sides.
 macro_rules! comparisons {
-    ($($(#[$doc:meta])* $name:ident: $operator:ident;)*) => {$(
+    (|$column:ident, $value:ident: $argument:ty| $property:expr, $operand:expr) => {
+        comparisons! { @ $column, $value, $argument, $property, $operand;
+            /// Equal to a value of the same type.
+            eq: Eq;
+            /// There, and different: an entity without the property is not found (C-7.14).
+            ne: Ne;
+            /// Less than a value.
+            lt: Lt;
+            /// At most a value.
+            le: Le;
+            /// Greater than a value.
+            gt: Gt;
+            /// At least a value.
+            ge: Ge;
+        }
+    };
+    (@ $column:ident, $value:ident, $argument:ty, $property:expr, $operand:expr;
+        $($(#[$doc:meta])* $name:ident: $operator:ident;)*) => {$(
         $(#[$doc])*
         #[must_use]
-        pub fn $name(self, value: impl IntoValue) -> Filter {
-            Filter::compare(self.0, Operator::$operator, Ok(value.into_value()))
+        pub fn $name($column, $value: $argument) -> Filter {
+            Filter::compare($property, Operator::$operator, $operand)
         }
     )*};
 }
+pub(crate) use comparisons;
 
 impl Column {
-    comparisons! {
-        /// Equal to a value of the same type.
-        eq: Eq;
-        /// There, and different: an entity without the property is not found (C-7.14).
-        ne: Ne;
-        /// Less than a value.
-        lt: Lt;
-        /// At most a value.
-        le: Le;
-        /// Greater than a value.
-        gt: Gt;
-        /// At least a value.
-        ge: Ge;
-    }
+    comparisons!(|self, value: impl IntoValue| self.0, Ok(value.into_value()));
 
     /// The Boolean `true`.
     #[must_use]
@@ -200,15 +206,15 @@ impl Column {
         }
     }
 
-    /// Equal to one of some values; never true for no values. On keys it becomes point reads, or a query of
-    /// each partition: see [`Query::explain`](crate::Query::explain).
+    /// Equal to one of several values; never true if there are none. On keys it becomes point reads, or one query per
+    /// partition: see [`Query::explain`](crate::Query::explain).
     #[must_use]
     pub fn one_of<V: IntoValue>(self, values: impl IntoIterator<Item = V>) -> Filter {
         let either = values.into_iter().map(|value| self.clone().eq(value)).reduce(Filter::or);
         either.unwrap_or(lazuli_model::Filter::Constant(false).into())
     }
 
-    /// A text that begins with `prefix`: a range, which an index can serve (C-7.12).
+    /// A string that begins with `prefix`: a range, which an index can serve (C-7.12).
     #[must_use]
     pub fn starts_with(self, prefix: &str) -> Filter {
         let from = self.clone().ge(prefix);
@@ -259,7 +265,7 @@ mod tests {
         assert!(!col("PartitionKey").ge("a").names_partitions());
     }
 
-    /// Names, words of the language, and what an attacker would try.
+    /// Names, words of the language, and attempts at injection.
     fn name() -> impl Strategy<Value = String> {
         let words = [
             "and",
@@ -326,7 +332,7 @@ mod tests {
 
         #[test]
         fn no_name_becomes_syntax(name in name()) {
-            // C-7.10: it is read back as the name, or refused.
+            // C-7.10: the name is read back unchanged, or refused.
             for filter in [
                 col(&name).eq("x"),
                 col(&name).is_true(),

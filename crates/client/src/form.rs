@@ -1,4 +1,4 @@
-//! Ways to store a value other than the one its type has: `#[table(as = "text")]` (C-5.2).
+//! Ways to store a value other than its type's default: `#[table(as = "text")]` (C-5.2).
 
 use crate::value::{EncodeError, IntoValue, TableValue, Value, ValueError, wrong_type};
 use lazuli_model::EdmType;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 /// A Rust type that can be stored in the form `F`.
 pub trait StoredAs<F>: Sized {
-    /// What it is stored as.
+    /// The Edm type in this form.
     const EDM_TYPE: EdmType;
 
     /// The stored value.
     fn store(&self) -> Result<Value, EncodeError>;
 
-    /// The value that was stored.
+    /// Reads the stored value.
     fn restore(value: Value) -> Result<Self, ValueError>;
 }
 
-/// As the type says itself.
+/// The default form of the type.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
@@ -40,7 +40,7 @@ pub struct Iso;
 #[derive(Clone, Copy, Debug)]
 pub struct Double;
 
-/// Anything that serde knows as compact JSON text: `json`.
+/// Anything that serde can serialize, as compact JSON text: `json`.
 #[derive(Clone, Copy, Debug)]
 pub struct Json;
 
@@ -122,7 +122,7 @@ text! {
 impl StoredAs<Iso> for Duration {
     const EDM_TYPE: EdmType = EdmType::String;
 
-    /// Seconds alone: `PT86401.5S`. Exact to the nanosecond.
+    /// Only seconds: `PT86401.5S`. Exact to the nanosecond.
     fn store(&self) -> Result<Value, EncodeError> {
         let nanos = format!("{:09}", self.subsec_nanos());
         let text = match nanos.trim_end_matches('0') {
@@ -132,7 +132,7 @@ impl StoredAs<Iso> for Duration {
         Ok(text.into_value())
     }
 
-    /// Days, hours, minutes and seconds; months and years have no length.
+    /// Days, hours, minutes and seconds; months and years have no fixed length.
     fn restore(value: Value) -> Result<Self, ValueError> {
         let Value::String(text) = &value else { return Err(wrong_type(EdmType::String, &value)) };
         parse_iso(text).ok_or(ValueError::OutOfRange { expected: "an ISO 8601 duration" })
@@ -179,7 +179,7 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> StoredAs<Json> for T {
     fn store(&self) -> Result<Value, EncodeError> {
         let text = serde_json::to_string(self);
         let text = text.map_err(|error| EncodeError::Json(error.to_string()))?;
-        // JSON escapes U+0000, so the text never holds it.
+        // JSON escapes U+0000, so the text never contains it.
         Ok(text.into_value())
     }
 

@@ -2,10 +2,11 @@
 
 use crate::BoxFuture;
 use crate::account::Account;
-use crate::call::{CallOptions, ReadFrom};
+use crate::call::CallOptions;
 use crate::entity::{Loaded, TableEntity};
 use crate::error::Error;
 use crate::key::KeyError;
+use crate::options::{read_options, verb_options};
 use crate::query::POINTS_AT_ONCE;
 use crate::table::read_point;
 use futures_util::{StreamExt, TryStreamExt};
@@ -13,9 +14,8 @@ use lazuli_model::{EntityKey, TableName};
 use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::time::Duration;
 
-/// The reads of some entities by their keys: one request each, never a scan.
+/// Reads several entities by their keys: one request each, never a scan.
 #[must_use = "nothing is sent before `.await`"]
 pub struct GetMany<T> {
     account: Account,
@@ -42,22 +42,12 @@ impl<T: TableEntity> GetMany<T> {
         }
     }
 
-    /// Requests under way at one time, 16 unless said otherwise; zero is taken for one.
+    /// Concurrent requests, 16 by default; zero counts as one.
     pub fn concurrency(self, requests: usize) -> Self {
         Self { concurrency: requests.max(1), ..self }
     }
 
-    /// How long each read may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
-
-    /// Which location is asked.
-    pub fn read_from(mut self, location: ReadFrom) -> Self {
-        self.options.read_from = location;
-        self
-    }
+    read_options!();
 
     async fn run(self) -> Result<Vec<Option<Loaded<T>>>, Error> {
         let place = |error: Error| error.at("get_many", Some(self.table.as_str()), None);
@@ -71,13 +61,16 @@ impl<T: TableEntity> GetMany<T> {
             });
         }
         let (account, table) = (&self.account, &self.table);
-        let reads: Vec<_> = distinct
-            .iter()
-            .map(|key| read_point(account, table, key, String::new(), self.options.clone()))
-            .collect();
+        let env = &account.0.env;
+        let deadline = self.options.deadline(env);
+        let read = async |key: &EntityKey| {
+            let options = self.options.until(deadline, env);
+            read_point(account, table, key, String::new(), options).await
+        };
+        let reads: Vec<_> = distinct.into_iter().map(read).collect();
         let reads = futures_util::stream::iter(reads).buffered(self.concurrency);
         let answers: Vec<_> = reads.try_collect().await?;
-        // The answer to a key that was named twice is decoded twice, so that `T` need not be `Clone`.
+        // The answer for a repeated key is decoded twice, so that `T` need not be `Clone`.
         let mut found = Vec::with_capacity(keys.len());
         for key in &keys {
             let answer = places.get(key).and_then(|place| answers.get(*place)?.as_ref());

@@ -1,5 +1,5 @@
-//! What a shared access signature grants, as far as its text tells: a verb that it plainly does not allow is
-//! refused before anything is sent (C-16.5).
+//! The permissions of a shared access signature, as far as its text shows them: an operation that it clearly does
+//! not allow fails before anything is sent (C-16.5).
 
 use crate::account::Account;
 use crate::call::Call;
@@ -12,22 +12,22 @@ use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::sas::{Permissions, Sas};
 use lazuli_wire::uri::Query;
 
-/// What a token grants. Parts that its text does not tell are absent.
+/// The permissions of a token. Absent where its text does not show them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// The one table that it is for.
+    /// The one table that it is limited to.
     table: Option<String>,
-    /// The letters of the services that it is for.
+    /// The letters of the services that it covers.
     services: Option<String>,
-    /// Absent if a stored policy gives them.
+    /// Absent if they are in a stored policy.
     permissions: Option<Permissions>,
     expires: Option<Timestamp>,
-    /// Whether it is for a range of keys only.
+    /// Whether it is limited to a range of keys.
     is_ranged: bool,
 }
 
 impl Grant {
-    /// Reads a token. One that is not understood grants everything here: the service decides.
+    /// Reads a token. One that cannot be parsed allows everything here: the service decides.
     pub(crate) fn parse(token: &str) -> Self {
         let Ok(query) = Query::parse_lenient(token) else { return Self::default() };
         let permissions = |text: &str| (!text.is_empty()).then(|| Permissions::parse(text));
@@ -46,17 +46,17 @@ impl Grant {
                 expires: Timestamp::parse(sas.expiry),
                 is_ranged: false,
             },
-            // Tokens of queues and blobs, and of what is yet to come.
+            // Tokens of queues and blobs, and unknown kinds.
             _ => Self { expires: query.get("se").and_then(Timestamp::parse), ..Self::default() },
         }
     }
 
-    /// When it expires, if its text tells.
+    /// When it expires, if its text shows that.
     pub(crate) fn expires(&self) -> Option<Timestamp> {
         self.expires
     }
 
-    /// The table that it is for, if it is for one.
+    /// The table that it is limited to, if any.
     pub(crate) fn table(&self) -> Option<&str> {
         self.table.as_deref()
     }
@@ -66,7 +66,7 @@ impl Grant {
         self.permissions.is_none_or(|granted| granted.contains(Permissions::READ))
     }
 
-    /// Why a call is plainly not allowed.
+    /// Why a call is clearly not allowed.
     fn refuse(&self, call: &Call, now: Timestamp) -> Option<String> {
         if let Some(expires) = self.expires.filter(|expires| *expires <= now) {
             return Some(format!("it expired at {expires}"));
@@ -106,7 +106,7 @@ fn is_of_account(call: &Call) -> bool {
     path == "/" || path == "/Tables" || path.starts_with("/Tables(") || call.query.contains("comp=")
 }
 
-/// The sets of permissions of which a call needs one (`auth.md`, section 9). `None` if only its parts tell.
+/// Sets of permissions, one of which a call needs (`auth.md`, section 9). `None` if that depends on its parts.
 fn needed(call: &Call) -> Option<Vec<Permissions>> {
     if call.path == "/$batch" || call.query.contains("comp=") {
         return None;
@@ -128,7 +128,7 @@ fn needed(call: &Call) -> Option<Vec<Permissions>> {
 }
 
 impl Account {
-    /// Refuses a write of rows in several partitions if the account's signature is for a range of keys: copies in
+    /// Refuses a write to several partitions if the account's signature is limited to a range of keys: copies in
     /// other partitions lie outside it (P-22.3).
     #[cfg(feature = "patterns")]
     pub(crate) fn check_unranged(&self) -> Result<(), Error> {
@@ -142,7 +142,7 @@ impl Account {
         }
     }
 
-    /// Refuses what the account's signature plainly does not allow.
+    /// Refuses a call that the account's signature clearly does not allow.
     pub(crate) fn check_grant(&self, call: &Call) -> Result<(), Error> {
         if self.0.trusts_server {
             return Ok(());

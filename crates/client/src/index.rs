@@ -1,7 +1,7 @@
 //! Secondary indexes: copies of an entity under other keys, written with it (P-1).
 //!
-//! An index is declared on the type. Every write verb of [`Table`](crate::Table) then keeps the copies, in
-//! the one transaction that writes the entity itself.
+//! An index is declared on the type. Every write of [`Table`](crate::Table) then updates the copies in the same
+//! transaction as the entity.
 
 mod copies;
 mod cost;
@@ -33,38 +33,38 @@ pub(crate) use write::{Indexing, blind, operation, send};
 pub struct IndexDef {
     /// The name of the index.
     pub name: &'static str,
-    /// What its copies carry in `_ix`: the kind of the type and the name (P-0.2).
+    /// The value of `_ix` in its copies: the kind of the type and the name (P-0.2).
     pub mark: &'static str,
-    /// Whether a value has at most one holder.
+    /// Whether each value belongs to at most one entity.
     pub is_unique: bool,
-    /// The template of the copies' partition keys; `None` if they lie beside the entity (P-1).
+    /// The template of the copies' partition keys; `None` if they are in the entity's partition (P-1).
     pub partition: Option<&'static str>,
     /// The table of the copies; `None` if it is the entity's own.
     pub table: Option<&'static str>,
     /// The template of the copies' row keys.
     pub row: &'static str,
-    /// What the copies' row keys begin with.
+    /// The prefix of the copies' row keys.
     pub row_prefix: &'static str,
     /// The fields of its keys.
     pub fields: &'static [&'static str],
-    /// What its copies hold.
+    /// What its copies contain.
     pub projection: IndexProjection,
 }
 
-/// What the copies of an index hold of the entity.
+/// What the copies of an index contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexProjection {
-    /// All of it: one read finds everything.
+    /// The whole entity: a lookup takes one read.
     All,
-    /// These fields, and those of the index itself.
+    /// These fields, and those of the index.
     Fields(&'static [&'static str]),
-    /// The key of the entity alone.
+    /// Only the key of the entity.
     Keys,
 }
 
 impl IndexDef {
-    /// An index whose copies lie beside the entity and hold all of it.
+    /// An index whose copies are in the entity's partition and contain the whole entity.
     pub const fn new(
         name: &'static str,
         mark: &'static str,
@@ -85,19 +85,19 @@ impl IndexDef {
         }
     }
 
-    /// At most one entity holds a value.
+    /// Makes values unique: each belongs to at most one entity.
     #[must_use]
     pub const fn unique(self) -> Self {
         Self { is_unique: true, ..self }
     }
 
-    /// The copies lie in other partitions, and perhaps in another table (P-2).
+    /// Puts the copies into other partitions, and optionally into another table (P-2).
     #[must_use]
     pub const fn elsewhere(self, partition: &'static str, table: Option<&'static str>) -> Self {
         Self { partition: Some(partition), table, ..self }
     }
 
-    /// The copies hold less.
+    /// Sets what the copies contain.
     #[must_use]
     pub const fn projecting(self, projection: IndexProjection) -> Self {
         Self { projection, ..self }
@@ -109,8 +109,8 @@ impl IndexDef {
     }
 }
 
-/// Checks the prefix rule within a type (P-0.4): rows of a type and of its indexes in one partition begin with
-/// literals none of which begins with another.
+/// Checks the prefix rule within a type (P-0.4): the row keys of a type and of its indexes in one partition begin
+/// with literals, none of which is a prefix of another.
 pub const fn check_prefixes(layout: &crate::Layout, indexes: &[IndexDef]) {
     let mut rest = indexes;
     while let [first, others @ ..] = rest {

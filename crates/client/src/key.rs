@@ -1,4 +1,4 @@
-//! What names an entity in a call, and which type it has (C-3.12).
+//! Keys that name an entity in a call and determine its type (C-3.12).
 
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
 use crate::write_ids::WriteIds;
@@ -6,36 +6,36 @@ use lazuli_model::EntityKey;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Why a value has no key, or a text is none.
+/// Why a value has no valid key, or a text is not a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The service takes at most 512 UTF-16 code units (C-4.6).
+    /// The service accepts at most 512 UTF-16 code units (C-4.6).
     #[error("the key has {units} UTF-16 code units, more than 512")]
     TooLong {
         /// The length of the key.
         units: usize,
     },
-    /// A character that keys may not hold.
+    /// A character that keys must not contain.
     #[error("the key holds a character that keys may not hold")]
     ForbiddenCharacter,
-    /// A number has more digits than its place in the key.
+    /// A number with more digits than its field in the key has.
     #[error("{value} has more than {width} digits")]
     TooWide {
         /// The number.
         value: u128,
-        /// The digits of its place.
+        /// The digits of the field.
         width: usize,
     },
     /// A time before 1601 or after 9999.
     #[error("a time before 1601 or after 9999 cannot be part of a key")]
     TimeOutOfRange,
-    /// A key that no value of the type has.
+    /// A key that does not match the type's template.
     #[error("{text:?} is not of the form {template:?}")]
     Foreign {
         /// The key.
         text: String,
-        /// The form that keys of the type have.
+        /// The template of the type's keys.
         template: &'static str,
     },
 }
@@ -49,7 +49,7 @@ impl From<lazuli_model::KeyError> for KeyError {
     }
 }
 
-/// A key that says what type its entity has.
+/// A key with the type of its entity.
 pub struct Key<T> {
     key: EntityKey,
     of: PhantomData<fn() -> T>,
@@ -61,12 +61,12 @@ impl<T> Key<T> {
         Self { key, of: PhantomData }
     }
 
-    /// The two texts alone.
+    /// The partition key and the row key, without the type.
     pub fn into_entity_key(self) -> EntityKey {
         self.key
     }
 
-    /// The two texts.
+    /// The partition key and the row key.
     pub fn as_entity_key(&self) -> &EntityKey {
         &self.key
     }
@@ -92,12 +92,12 @@ impl<T> fmt::Debug for Key<T> {
     }
 }
 
-/// What can name an entity: a typed [`Key`], two texts, or an entity that was read.
+/// What can name an entity: a typed [`Key`], two strings, or an entity that was read.
 pub trait IntoKey {
-    /// What the entity is read as.
+    /// The type of the entity.
     type Entity: TableEntity;
 
-    /// The version that was read, if one was: a merge then asks for it.
+    /// The version that was read, if any: a merge is then conditional on it.
     #[doc(hidden)]
     fn version(&self) -> Option<ReadVersion> {
         None
@@ -107,7 +107,7 @@ pub trait IntoKey {
     fn into_key(self) -> Result<EntityKey, KeyError>;
 }
 
-/// The version of an entity that was read, and the ids of writes that it had.
+/// The version of an entity that was read, and its write ids at that time.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct ReadVersion {

@@ -1,12 +1,12 @@
-//! Keys read back field by field: what derived code is made of (C-4.4, C-4.5).
+//! Keys parsed field by field, for derived code (C-4.4, C-4.5).
 
 use lazuli_model::key_text::split_escaped;
 
-/// What is left of a key.
+/// The unread rest of a key.
 pub struct KeyCursor<'a>(&'a str);
 
 impl<'a> KeyCursor<'a> {
-    /// A key that has not been read.
+    /// The beginning of a key.
     pub fn new(text: &'a str) -> Self {
         Self(text)
     }
@@ -17,8 +17,8 @@ impl<'a> KeyCursor<'a> {
         Some(())
     }
 
-    /// Takes a field of `width` characters; or, without one, all but the `after` characters before
-    /// `separator` or the end.
+    /// Takes a field of `width` characters; without a width, all except the `after` characters before `separator`
+    /// or the end.
     pub fn field(
         &mut self,
         width: Option<usize>,
@@ -37,13 +37,13 @@ impl<'a> KeyCursor<'a> {
         Some(field)
     }
 
-    /// Nothing must be left.
+    /// Checks that nothing is left.
     pub fn end(self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
 }
 
-/// Widths of the fields that follow one.
+/// The width of a field, or 0 if it is not fixed.
 pub const fn width_or_zero(width: Option<usize>) -> usize {
     match width {
         Some(width) => width,

@@ -1,7 +1,7 @@
-//! Values as parts of keys: texts that sort as the values do, and read back (C-4.2).
+//! Values as parts of keys: texts that sort as the values do, and can be parsed (C-4.2).
 //!
-//! One trait for each way to write a value. A template that asks for a way that a type does not have does
-//! not compile. Stored keys depend on every function here: none may ever change what it writes.
+//! One trait for each format. A template that uses a format which the type does not support does not
+//! compile. Stored keys depend on every function here: the output must never change.
 
 use lazuli_model::key_text::{
     TICKS_DIGITS, escape, parse_inverted_ticks, parse_padded, parse_ticks, unescape, write_bucket,
@@ -16,20 +16,20 @@ use crate::value::{TableValue, Value};
 
 /// A value as plain text: `{name}`.
 pub trait KeyText: Sized {
-    /// Characters of the text, if all values have as many.
+    /// The length of the text in characters, if it is the same for all values.
     const WIDTH: Option<usize> = None;
 
-    /// Appends the text; `separator` is the character that follows, which the text must not hold.
+    /// Appends the text; it must not contain `separator`, the character that follows.
     fn write_text(&self, out: &mut String, separator: Option<char>);
 
     /// Reads what [`KeyText::write_text`] wrote.
     fn parse_text(text: &str) -> Option<Self>;
 
-    /// Appends the bucket of the value among `buckets`: `{name:bucket(16)}`.
+    /// Appends the number of the bucket among `buckets` that the value falls into: `{name:bucket(16)}`.
     fn write_bucket(&self, out: &mut String, buckets: u64) {
         let mut text = String::new();
         self.write_text(&mut text, None);
-        // Of the text itself, not of its escaped form.
+        // Computed from the text itself, not from its escaped form.
         write_bucket(out, &unescape(&text).unwrap_or(text), buckets);
     }
 }
@@ -62,7 +62,7 @@ impl<T: KeyText + AsRef<str>> KeyLower for T {
     }
 }
 
-/// An unsigned number of a fixed width: `{id:06}`.
+/// An unsigned number with a fixed width: `{id:06}`.
 pub trait KeyWidth: Sized {
     /// Appends exactly `width` digits.
     fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyError>;
@@ -71,13 +71,13 @@ pub trait KeyWidth: Sized {
     fn parse_width(text: &str, width: usize) -> Option<Self>;
 }
 
-/// A number with as many digits as the largest of its type: `{id:pad}`. Signed ones are moved up, so that
-/// the least is zero.
+/// A number with as many digits as the largest of its type: `{id:pad}`. Signed ones are shifted so that the
+/// least is zero.
 pub trait KeyPad: Sized {
-    /// Digits of every value.
+    /// The number of digits.
     const PAD_WIDTH: usize;
 
-    /// What the type is called where templates are read at run time: `{id:pad(u32)}`.
+    /// The type's name in templates that are parsed at run time: `{id:pad(u32)}`.
     const TYPE: &'static str = "";
 
     /// Appends the digits.
@@ -87,12 +87,12 @@ pub trait KeyPad: Sized {
     fn parse_pad(text: &str) -> Option<Self>;
 }
 
-/// A value whose keys sort with the greatest, or newest, first: `{time:rev}`.
+/// A value whose keys sort in reverse, the greatest or newest first: `{time:rev}`.
 pub trait KeyRev: Sized {
-    /// Digits of every value.
+    /// The number of digits.
     const REV_WIDTH: usize;
 
-    /// What the type is called where templates are read at run time: `{id:rev(u32)}`.
+    /// The type's name in templates that are parsed at run time: `{id:rev(u32)}`.
     const TYPE: &'static str = "time";
 
     /// Appends the digits.
@@ -111,7 +111,7 @@ macro_rules! unsigned_parts {
 
             fn parse_text(text: &str) -> Option<Self> {
                 let value: Self = parse_padded(text, text.len())?.try_into().ok()?;
-                // One number has one text.
+                // Only the canonical text is accepted.
                 (value.to_string() == text).then_some(value)
             }
         }
@@ -190,7 +190,7 @@ signed_parts! {
     i64 as u64;
 }
 
-/// A moment, in one of the forms that times have in keys.
+/// A moment, in one of the time formats of keys.
 pub trait KeyTime: Sized {
     /// The moment.
     fn to_timestamp(&self) -> Result<Timestamp, KeyError>;
@@ -252,7 +252,7 @@ pub fn parse_time_ticks<T: KeyTime>(text: &str) -> Option<T> {
     T::from_timestamp(parse_ticks(text)?)
 }
 
-/// How much of a moment a key holds. The rest of it is lost, unless a property holds it.
+/// How much of a moment a key contains. The rest is lost, unless a property stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calendar {
     /// `201408`
@@ -266,7 +266,7 @@ pub enum Calendar {
 }
 
 impl Calendar {
-    /// Digits of every value.
+    /// The number of digits.
     pub const fn width(self) -> usize {
         match self {
             Self::Month => 6,
@@ -289,7 +289,7 @@ impl Calendar {
         if text.len() != self.width() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        // Digits of 0001-01-01T00:00: what the text does not have is as at the beginning.
+        // Fill up with the digits of 0001-01-01T00:00.
         let full = format!("{text}{}", "000101010000".get(text.len()..)?);
         let part = |range| full.get(range);
         let (year, month, day) = (part(0..4)?, part(4..6)?, part(6..8)?);
@@ -298,9 +298,9 @@ impl Calendar {
     }
 }
 
-/// A value of which a key may hold the month, day, hour or minute.
+/// A value whose month, day, hour or minute can be in a key.
 pub trait KeyCalendar: Sized {
-    /// Whether it is a day without a time, which a key holds whole.
+    /// Whether it is a date without a time, which a key contains completely.
     const IS_DATE: bool;
 
     /// Appends the month, day, hour or minute, in UTC.
@@ -324,7 +324,7 @@ impl<T: KeyTime> KeyCalendar for T {
 
 /// A moment or a day as ISO 8601 text: `{time:iso}`.
 pub trait KeyIso: Sized {
-    /// Characters of every value.
+    /// The length of the text in characters.
     const ISO_WIDTH: usize;
 
     /// Appends the text.
@@ -380,7 +380,7 @@ impl KeyText for uuid::Uuid {
 
 /// Bytes as lower-case hexadecimal digits: `{id:hex}`.
 pub trait KeyHex: Sized {
-    /// Digits of the text, if all values have as many.
+    /// The number of digits, if it is the same for all values.
     const HEX_WIDTH: Option<usize> = None;
 
     /// Appends two digits for each byte.

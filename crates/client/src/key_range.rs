@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Entities of one partition whose row keys lie in a range.
 ///
-/// The derived `range(..)` of a type makes one; what it cannot express cannot be asked by accident.
+/// The derived `range(..)` of a type makes one; it only offers ranges that keys can express.
 #[must_use = "a range does nothing by itself: give it to `query`"]
 pub struct KeyRange<T> {
     keys: Result<Keys, KeyError>,
@@ -23,27 +23,27 @@ pub struct KeyRange<T> {
 #[derive(Clone, Debug)]
 struct Keys {
     partition: String,
-    /// What the row keys begin with.
+    /// The common prefix of the row keys.
     prefix: String,
-    /// Fields of the row key that have one value.
+    /// The number of row key fields with a fixed value.
     fixed: usize,
     rows: Rows,
 }
 
 #[derive(Clone, Debug)]
 enum Rows {
-    /// All that begin with the prefix.
+    /// All row keys with the prefix.
     Prefix,
     /// The one row whose key is the prefix.
     One,
     Between(Bound<String>, Bound<String>),
 }
 
-/// What has keys that ranges can name: an entity type, or an index.
+/// Something with keys that ranges can select: an entity type, or an index.
 pub trait Ranged {
-    /// How many fields of the row key must have one value before no other row can lie between.
+    /// How many fields of the row key must be fixed until no other rows can lie between.
     const OWN_AFTER: usize;
-    /// The kind that rows have.
+    /// The kind of its rows.
     const KIND: Option<Kind>;
 }
 
@@ -52,7 +52,7 @@ impl<T: TableEntity> Ranged for T {
     const KIND: Option<Kind> = <T as TableEntity>::KIND;
 }
 
-/// A field of a row key, as a range needs to know it.
+/// A field of a row key, as needed for a range.
 #[doc(hidden)]
 pub struct Part<V> {
     /// Appends the text of a value.
@@ -77,7 +77,7 @@ impl<T: Ranged> KeyRange<T> {
         Self { keys, filter: None, of: PhantomData }
     }
 
-    /// Only entities of which this is true as well.
+    /// Only entities for which this is true as well.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(known) => known.and(filter),
@@ -86,7 +86,7 @@ impl<T: Ranged> KeyRange<T> {
         self
     }
 
-    /// The filter that a query sends; an error if a value has no place in a key.
+    /// The filter that a query sends; an error if a value does not fit into a key.
     pub fn to_filter(&self) -> Result<Filter, KeyError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?;
         let mut filter = partition(&keys.partition);
@@ -113,7 +113,7 @@ impl<T: Ranged> KeyRange<T> {
         })
     }
 
-    /// The range, if every value has its place in a key.
+    /// The range, if every value fits into a key.
     pub fn checked(self) -> Result<Self, KeyError> {
         self.to_filter()?;
         Ok(self)
@@ -173,7 +173,7 @@ impl<T: Ranged> KeyRange<T> {
     }
 }
 
-/// The first text after all that begin with `prefix`.
+/// The first text after all texts with `prefix`.
 fn after(prefix: &str) -> Option<String> {
     lazuli_model::key_text::prefix_end(prefix)
 }
@@ -223,9 +223,9 @@ impl<T: Ranged> fmt::Display for KeyRange<T> {
     }
 }
 
-/// What a field of a row key may be: one value, and then more fields may be given; or a range, which ends it.
+/// A bound for a field of a row key: one value, after which more fields may be given; or a range, which must be last.
 pub trait KeyBound<V>: Sized {
-    /// What can be asked after it; `N` offers the fields that follow.
+    /// What can follow; `N` offers the next fields.
     type Then<T: Ranged, N: From<KeyRange<T>>>;
 
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! What tells the entities of one type from those of another in the same table (C-6).
+//! Distinguishes the entities of several types in one table (C-6).
 
 use crate::filter::{Filter, property};
 use lazuli_model::Operator;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// The discriminator of a type, and its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The property that holds it, `EntityType` unless the type says otherwise.
+    /// The property that stores it, `EntityType` unless the type says otherwise.
     pub property: &'static str,
     /// The name of the kind.
     pub name: &'static str,
@@ -16,7 +16,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// The property of types that name no other.
+    /// The default property.
     pub const PROPERTY: &'static str = "EntityType";
 
     /// The stored text: `Employee`, from version 2 on `Employee.2` (C-6.4).
@@ -24,7 +24,7 @@ impl Kind {
         text_of(self.name, self.version)
     }
 
-    /// The version that a stored text names, if it is of this kind.
+    /// The version in a stored text, if it is of this kind.
     pub fn version_of(self, text: &str) -> Option<u32> {
         version_of(self.name, text)
     }
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The version that a stored text names, if it is of the kind `name`.
+/// The version in a stored text, if it is of the kind `name`.
 pub(crate) fn version_of(name: &str, text: &str) -> Option<u32> {
     match text.strip_prefix(name)? {
         "" => Some(1),

@@ -1,4 +1,4 @@
-//! Values that may be too large for an entity: in the entity if they are small, else in a blob (P-11).
+//! Values that may be too large for an entity: stored in the entity if small, else in a blob (P-11).
 
 use crate::chunks::push_chunked;
 use crate::entity::Properties;
@@ -11,14 +11,14 @@ use lazuli_model::EdmType;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The property with the length of the blob, after the name of the value's own.
+/// Suffix of the property with the length of the blob.
 pub(crate) const LENGTH: &str = "_len";
-/// The property with the SHA-256 of the blob.
+/// Suffix of the property with the SHA-256 of the blob.
 pub(crate) const DIGEST: &str = "_sha";
 
 /// A value that is stored in a blob if it is large: a field with `#[table(large(container = ".."))]`.
 ///
-/// It is written by a `LargeTable`, which `Account::large` of the feature `patterns` makes; other writes
+/// It is written by a `LargeTable`, made by `Account::large` with the feature `patterns`; other writes
 /// refuse the type.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Large(Held);
@@ -29,7 +29,7 @@ enum Held {
     Blob(BlobLink),
 }
 
-/// What an entity says of a blob.
+/// The properties of an entity that refer to a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlobLink {
     pub(crate) address: String,
@@ -56,7 +56,7 @@ impl Large {
         self.link().map(|link| &*link.address)
     }
 
-    /// How many bytes the value has, as far as the entity says.
+    /// The length of the value in bytes, according to the entity.
     pub fn len(&self) -> u64 {
         match &self.0 {
             Held::Bytes(bytes) => bytes.len() as u64,
@@ -64,7 +64,7 @@ impl Large {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Whether it has length zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -93,7 +93,7 @@ impl fmt::Debug for Large {
 }
 
 impl BlobLink {
-    /// Appends the three properties that name a blob.
+    /// Appends the three properties that refer to a blob.
     pub(crate) fn write(&self, name: &str, out: &mut Properties) {
         out.push(name.to_owned(), Value::String(Cow::Owned(self.address.clone())));
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
@@ -109,8 +109,8 @@ impl TableFields for Large {
         PropertyDef::new("", DIGEST, Some(EdmType::Binary)),
     ];
 
-    /// Bytes that are not stored are written as they are, in as many properties as they need: whoever writes
-    /// the entity puts a blob in their place.
+    /// Writes bytes that are not stored yet as they are, in as many properties as they need: the writer of the
+    /// entity replaces them by a blob.
     fn write_fields(&self, prefix: &str, out: &mut Properties) -> Result<(), EncodeError> {
         match &self.0 {
             Held::Bytes(bytes) => {
@@ -146,14 +146,14 @@ impl TableFields for Large {
     }
 }
 
-/// Where a value goes by its size (P-11.1).
+/// Where values of a given size are stored (P-11.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeRule {
     /// The container of the blobs.
     pub container: &'static str,
-    /// Values of at most so many bytes are one property; `None` if all go to blobs.
+    /// Values of at most this size are one property; `None` if all go to blobs.
     pub inline_bytes_max: Option<usize>,
-    /// Values of at most so many bytes are several properties.
+    /// Values of at most this size are several properties.
     pub chunked_bytes_max: usize,
 }
 
@@ -167,7 +167,7 @@ impl LargeRule {
         Self { container, inline_bytes_max, chunked_bytes_max }
     }
 
-    /// Whether a value of so many bytes stays in the entity.
+    /// Whether a value of this size stays in the entity.
     #[cfg(feature = "patterns")]
     pub(crate) fn keeps(&self, bytes: usize) -> bool {
         self.inline_bytes_max.is_some_and(|max| bytes <= max.max(self.chunked_bytes_max))

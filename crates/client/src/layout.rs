@@ -1,24 +1,23 @@
-//! What a type declares about its keys.
+//! A type's declarations about its keys.
 
 use crate::entity::TableEntity;
 use crate::error::Error;
-use crate::index::IndexDef;
-use crate::kind::Kind;
+use crate::shape::Shape;
 
-/// The form of the keys of a type, and what other types may have keys among them (P-0.4, P-6.2).
+/// The form of a type's keys, and whether other types may have keys among them (P-0.4, P-6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Layout {
-    /// The template of partition keys; empty if the type writes its keys by hand.
+    /// The template of partition keys; empty if the type has hand-written keys.
     pub partition: &'static str,
     /// The template of row keys.
     pub row: &'static str,
-    /// What all row keys begin with; empty if nothing is known.
+    /// The common prefix of all row keys; may be empty.
     pub row_prefix: &'static str,
-    /// How many fields of the row key must have one value before no row of another type can lie between:
-    /// zero if no other type has row keys with this prefix.
+    /// How many fields of the row key must be fixed until no row of another type can lie between: zero if no other
+    /// type has row keys with this prefix.
     pub own_after: usize,
-    /// Fields of the row key.
+    /// The number of row key fields.
     pub row_fields: usize,
 }
 
@@ -27,7 +26,7 @@ impl Layout {
     pub const UNKNOWN: Self =
         Self { partition: "", row: "", row_prefix: "", own_after: usize::MAX, row_fields: 0 };
 
-    /// Keys of two templates. Rows of other types lie among them if the row template opens with a field.
+    /// Keys of two templates. Rows of other types may lie among them if the row template starts with a field.
     pub const fn new(
         partition: &'static str,
         row: &'static str,
@@ -38,13 +37,13 @@ impl Layout {
         Self { partition, row, row_prefix, own_after, row_fields }
     }
 
-    /// Others have keys that go on where those of this type end.
+    /// Other types may have keys that extend those of this type.
     #[must_use]
     pub const fn shared(self) -> Self {
         Self { own_after: usize::MAX, ..self }
     }
 
-    /// Keys that go on where those of `parent` end. Checked while the program is compiled (P-6.2).
+    /// Keys that extend those of `parent`. Checked at compile time (P-6.2).
     #[must_use]
     pub const fn child_of(self, parent: &Self) -> Self {
         assert!(
@@ -74,75 +73,80 @@ pub const fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && begins_with(a, b)
 }
 
-/// Whether rows of two types of one table can be told apart by their prefixes, or need not be (P-0.4).
+/// Whether rows of two types of one table can be distinguished by their prefixes, or need not be (P-0.4).
 pub const fn are_apart(a: &Layout, b: &Layout) -> bool {
     let is_open = a.row_prefix.is_empty() || b.row_prefix.is_empty();
-    // A child lies among its parent's rows on purpose.
+    // A child's rows lie among its parent's rows on purpose.
     let is_family = a.own_after > 0 && b.own_after > 0;
     is_open
         || is_family
         || !(begins_with(a.row_prefix, b.row_prefix) || begins_with(b.row_prefix, a.row_prefix))
 }
 
-/// What a type says about the rows it has, for [`Tables::check_layout`](crate::Tables::check_layout).
+/// A type's declarations about its rows, for [`Tables::check_layout`](crate::Tables::check_layout); of a union those of
+/// all its types.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeLayout {
-    name: &'static str,
+    types: &'static [Shape],
     table: Option<&'static str>,
-    kind: Option<Kind>,
-    layout: Layout,
-    indexes: &'static [IndexDef],
 }
 
-/// Rows that one declaration makes.
+/// The rows of one declaration.
 struct Rows {
     what: String,
     table: Option<&'static str>,
     partition: String,
     row: String,
-    /// The discriminator, if these are entities that have one.
+    /// The discriminator, if these are entities with one.
     kind: Option<&'static str>,
-    /// Whether others may have keys among these on purpose (P-6.2).
+    /// Whether other types may have keys among these on purpose (P-6.2).
     is_family: bool,
 }
 
 impl TypeLayout {
-    /// What a type says.
+    /// The layout of a type.
     pub fn of<T: TableEntity>() -> Self {
-        let name = std::any::type_name::<T>();
-        let name = name.rsplit("::").next().unwrap_or(name);
-        Self { name, table: T::TABLE, kind: T::KIND, layout: T::LAYOUT, indexes: T::INDEXES }
+        Self { types: T::SHAPES, table: None }
     }
 
-    /// What a type says, for rows of a table that the type does not name.
+    /// Sets the table, for a type that does not name one.
     #[must_use]
     pub fn in_table(self, table: &'static str) -> Self {
         Self { table: Some(table), ..self }
     }
 
-    fn rows(&self) -> Vec<Rows> {
-        let own = Rows {
-            what: format!("the entities of {}", self.name),
-            table: self.table,
-            partition: literal_prefix(self.layout.partition),
-            row: self.layout.row_prefix.to_owned(),
-            kind: self.kind.map(|kind| kind.name),
-            is_family: self.layout.own_after > 0,
-        };
-        let copies = self.indexes.iter().map(|def| Rows {
-            what: format!("the index {} of {}", def.name, self.name),
-            table: def.table.or(self.table),
-            partition: literal_prefix(def.partition.unwrap_or(self.layout.partition)),
-            row: def.row_prefix.to_owned(),
-            kind: None,
-            is_family: false,
-        });
-        [own].into_iter().chain(copies).collect()
+    /// Untyped entities of a union may have any key, and are left out.
+    fn rows(&self) -> impl Iterator<Item = Rows> {
+        let declared = self.types.iter().filter(|shape| !shape.is_dynamic);
+        declared.flat_map(|shape| rows_of(shape, self.table.or(shape.table)))
     }
 }
 
-/// Checks the prefix rule over types that share tables (P-0.4): the error names the first two whose rows cannot be
-/// told apart.
+fn rows_of(shape: &Shape, table: Option<&'static str>) -> Vec<Rows> {
+    let Shape { layout, kind, .. } = shape;
+    let name = (shape.name)();
+    let name = name.rsplit("::").next().unwrap_or(name);
+    let own = Rows {
+        what: format!("the entities of {name}"),
+        table,
+        partition: literal_prefix(layout.partition),
+        row: layout.row_prefix.to_owned(),
+        kind: kind.map(|kind| kind.name),
+        is_family: layout.own_after > 0,
+    };
+    let copies = shape.indexes.iter().map(|def| Rows {
+        what: format!("the index {} of {name}", def.name),
+        table: def.table.or(table),
+        partition: literal_prefix(def.partition.unwrap_or(layout.partition)),
+        row: def.row_prefix.to_owned(),
+        kind: None,
+        is_family: false,
+    });
+    [own].into_iter().chain(copies).collect()
+}
+
+/// Checks the prefix rule for types that share tables (P-0.4): the error names the first two whose rows cannot be
+/// distinguished.
 pub(crate) fn check(layouts: &[TypeLayout]) -> Result<(), Error> {
     let rows: Vec<Rows> = layouts.iter().flat_map(TypeLayout::rows).collect();
     for (at, first) in rows.iter().enumerate() {
@@ -165,7 +169,7 @@ impl Rows {
         };
         let differ = |a: &str, b: &str| !begins_with(a, b) && !begins_with(b, a);
         let are_told = match (self.kind, other.kind) {
-            // By the property, if a row key does not say it (C-6.2).
+            // By the property, if a row key does not show it (C-6.2).
             (Some(a), Some(b)) => a != b && (self.row.is_empty() || other.row.is_empty()),
             _ => false,
         };
@@ -177,7 +181,7 @@ impl Rows {
     }
 }
 
-/// What all keys of a template begin with.
+/// The literal prefix of all keys of a template.
 fn literal_prefix(template: &str) -> String {
     let mut prefix = String::new();
     let mut rest = template.chars().peekable();

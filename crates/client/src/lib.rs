@@ -25,8 +25,8 @@
 //! }
 //! ```
 //!
-//! Or none: [`Entity`] has any properties, `tables.table("People")?` is a table of them, and a key is a pair,
-//! `people.get(("Marketing", "00001"))`.
+//! Or without a type: an [`Entity`] has any properties, `tables.table("People")?` is a table of them, and a key is
+//! a pair, `people.get(("Marketing", "00001"))`.
 //!
 //! # Where things are
 //!
@@ -37,20 +37,20 @@
 //! | query, in pages, with tokens that can be stored | [`Table::query`], [`Query`], [`PageToken`] |
 //! | write one entity | [`Table::insert`], [`Table::replace`], [`Table::merge`], [`Table::upsert`] |
 //! | change an entity that others change too | [`Table::update_with`] |
-//! | write several, all or none | [`Table::batch`], [`Table::transact`]; over partitions, on Lazuli, [`Account::atomically`] |
+//! | write several, all or none | [`Table::batch`], [`Table::transact`]; across partitions, on Lazuli, [`Account::atomically`] |
 //! | write very many, not atomically | [`Table::bulk`] |
-//! | give others access to a part | [`Table::sas`], [`Table::sas_issuer`] |
+//! | give others limited access | [`Table::sas`], [`Table::sas_issuer`] |
 //! | see what is sent | [`Account::meter`], spans of `tracing` |
 //! | test a program | the crate `lazuli-test`: a server in one line, and a proxy that loses answers |
 //!
-//! Verbs return builders: `.await` sends them. A future that is dropped leaves a request that may have been
-//! carried out, or not.
+//! Verbs return builders: `.await` sends them. If a future is dropped, its request may or may not have been
+//! carried out.
 //!
 //! # Lost answers
 //!
-//! A request is sent again if it may help. If an earlier attempt may have been carried out, the library looks
-//! before it says that a write failed: an insert whose answer was lost is no conflict with itself. [`Proof`]
-//! says how a success is known, [`Error::may_have_been_applied`] that a failure is not certain.
+//! The library retries a request when that may help. If an earlier attempt may have been carried out, it checks
+//! before it reports that a write failed: an insert whose answer was lost does not conflict with itself. [`Proof`]
+//! says how a success is known, [`Error::may_have_been_applied`] whether a failed write may still have happened.
 //!
 //! # Patterns of the table design guide
 //!
@@ -59,24 +59,24 @@
 //! | compound keys, padded and inverted numbers and times | templates of `#[derive(TableEntity)]`, [`key_part`] |
 //! | several types in one table, versions of a type | `#[derive(TableUnion)]`, `version` and `upgrade` |
 //! | secondary indexes in the same partition | `#[index(..)]` on the type: every write verb keeps them |
-//! | secondary indexes in other partitions | the same, and `patterns::eventual` |
-//! | transactions over partitions, tables and blobs | `patterns::jobs`: messages, workers, steps that may be repeated |
-//! | parents, collections, links both ways, joins in the client | [`Link`], `patterns::relations` |
+//! | secondary indexes in other partitions | the same attribute, and `patterns::eventual` |
+//! | transactions across partitions, tables and blobs | `patterns::jobs`: messages, workers, repeatable steps |
+//! | parents, collections, links both ways, client-side joins | [`Link`], `patterns::relations` |
 //! | values too large for an entity | [`Large`], `patterns::large` |
 //! | the newest entries first | `patterns::log_tail` |
 //! | lists of the entities that have a value | `#[index_list(..)]` on the type, `patterns::lists` |
-//! | counts and copies kept beside what they are of | `count`, `sum`, `latest`, `copy` on fields, `patterns::summary` |
+//! | counts and copies kept next to their source | `count`, `sum`, `latest`, `copy` on fields, `patterns::summary` |
 //! | deleting by age, a table at a time | `patterns::periodic` |
-//! | series of values, a row for a day | `#[derive(DataSeries)]`, `patterns::series` |
+//! | series of values, one row per day | `#[derive(DataSeries)]`, `patterns::series` |
 //! | entities of more than 252 properties or 1 MiB | `#[table(wide(..))]` on the type, `patterns::wide` |
-//! | inserts that grow with time, spread over partitions | `patterns::spread` |
+//! | inserts in time order, spread over partitions | `patterns::spread` |
 //! | logs in blobs | `patterns::blob_log` |
 //! | large result sets | [`Query::pages`], [`PageToken`], `patterns::job` |
 //! | projection on the server | [`Query::select`], `#[derive(Projection)]` |
 //! | optimistic concurrency | [`Table::update_with`], [`Table::transact`] |
 //! | parallel and many operations | [`Table::bulk`], [`Table::get_many`], `query_partitions` |
 //! | one signature per user | [`Table::sas_issuer`] |
-//! | choice of keys | `patterns::advisor`: advice from a program's own traffic |
+//! | choice of keys | `patterns::advisor`: advice from the program's own traffic |
 //! | event streams, views, counters, leases, sequences, once | the module `patterns` |
 //!
 //! `patterns` is a module and a feature. `docs/patterns/README.md` in the repository has a page for each.
@@ -86,17 +86,21 @@
 //! | feature | default | adds |
 //! | --- | --- | --- |
 //! | `derive` | yes | `#[derive(TableEntity, TableUnion, TableValue, Projection)]` |
-//! | `rustls` | yes | HTTPS with rustls and the system's roots; `webpki-roots`: Mozilla's |
+//! | `rustls` | yes | HTTPS with rustls and the system's roots; `webpki-roots`: Mozilla's roots |
 //! | `uuid`, `serde` | yes | `uuid::Uuid` as Edm.Guid; JSON in properties |
-//! | `time`, `chrono`, `jiff`, `decimal` | | their types as values and parts of keys |
-//! | `queue`, `blob` | | small clients of the two other services |
-//! | `patterns` | | the module of that name |
-//! | `encryption` | | properties that are encrypted before they are sent |
-//! | `key-vault` | | keys of Azure Key Vault for them |
+//! | `time`, `chrono`, `jiff`, `decimal` | | their types as values and key parts |
+//! | `queue`, `blob` | | small clients for the two other services |
+//! | `patterns` | | the module `patterns` |
+//! | `encryption` | | client-side encryption of properties |
+//! | `key-vault` | | encryption keys in Azure Key Vault |
 //! | `blocking` | | the same verbs without `async` |
-//! | `azure-core` | | credentials of `azure_core` |
+//! | `azure-core` | | credentials from `azure_core` |
 
 #![warn(missing_docs)]
+
+// Derived code names the crate, also in its own tests.
+#[cfg(test)]
+extern crate self as lazuli_client;
 
 mod account;
 #[cfg(feature = "azure-core")]
@@ -183,7 +187,7 @@ pub use error::{Error, ErrorKind};
 pub use extensions::{
     FeedImages, IndexDisagreement, IndexVerification, ServerAdvice, ServerChange, ServerChanges,
     ServerCost, ServerFeed, ServerFinding, ServerIndex, ServerIndexState, ServerIndexStatus,
-    ServerTtl,
+    ServerJson, ServerTtl,
 };
 pub use fields::{Fields, TableFields, Upgrade};
 pub use filter::{Column, Filter, col, partition, row, timestamp};
@@ -253,7 +257,7 @@ pub mod prelude {
     pub use crate::TableUnion;
 }
 
-/// What derived code calls. Not for use by hand.
+/// Called by derived code. Not for direct use.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::chunks::push_chunked;
@@ -275,7 +279,7 @@ pub mod __private {
     pub use lazuli_model::key_text::escape;
 }
 
-/// A future on the heap.
+/// A boxed future.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An error of any kind.

@@ -24,7 +24,7 @@ pub trait HasParent: TableEntity {
     /// The key of the parent.
     fn parent_key(&self) -> Result<Key<Self::Parent>, KeyError>;
 
-    /// The same, from the key of an entity alone; `None` if that does not tell.
+    /// The same, from the key of an entity only; `None` if the key does not determine it.
     fn parent_of_key(key: &EntityKey) -> Result<Option<Key<Self::Parent>>, KeyError>;
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn names(prefix: &str) -> [String; 2] {
     [PARTITION_KEY, ROW_KEY].map(|name| format!("{prefix}{name}"))
 }
 
-/// The key of another entity, stored as two texts: `ManagerPartitionKey` and `ManagerRowKey` for a field
+/// The key of another entity, stored as two properties: `ManagerPartitionKey` and `ManagerRowKey` for a field
 /// `manager`.
 pub struct Link<T> {
     key: EntityKey,

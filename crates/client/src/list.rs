@@ -1,33 +1,33 @@
-//! What a type declares about lists of its entities (P-4).
+//! A type's declarations about lists of its entities (P-4).
 
 use crate::layout::{Layout, begins_with};
 use lazuli_model::EntityKey;
 use std::marker::PhantomData;
 
-/// A list of the entities that have a value.
+/// A list of the entities that share a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListDef {
     /// The name of the list.
     pub name: &'static str,
-    /// What its entities carry in `_ix`: the kind of the type and the name (P-0.2).
+    /// The value of `_ix` in its rows: the kind of the type and the name (P-0.2).
     pub mark: &'static str,
-    /// Where it is.
+    /// Where it is stored.
     pub home: ListHome,
-    /// The property that holds the items.
+    /// The property with the items.
     pub items: &'static str,
-    /// What its row keys begin with.
+    /// The prefix of its row keys.
     pub row_prefix: &'static str,
-    /// The container that takes lists which do not fit into an entity.
+    /// The container for lists that do not fit into an entity.
     pub overflow: Option<&'static str>,
 }
 
-/// Where a list is.
+/// Where a list is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListHome {
     /// In a blob (option 1).
     Blob,
-    /// In the partition of the entities (option 2).
+    /// In the same partition as the entities (option 2).
     Beside,
     /// In another partition of their table (option 3).
     Elsewhere,
@@ -82,7 +82,7 @@ impl<T> Clone for ListKey<T> {
     }
 }
 
-/// Checks the prefix rule (P-0.4): lists beside the entities have row keys of their own.
+/// Checks the prefix rule (P-0.4): lists in the entities' partition have row keys of their own.
 pub const fn check_lists(layout: &Layout, lists: &[ListDef]) {
     let mut rest = lists;
     while let [list, others @ ..] = rest {

@@ -1,23 +1,23 @@
-//! Counters of what an account did, by table and verb, without any dependency (C-18.4).
+//! Counters of an account's requests, by table and operation, without any dependency (C-18.4).
 
 use http::StatusCode;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tables that are counted one by one; the traffic of others is counted together.
+/// Tables with counters of their own; further tables are counted together.
 const TABLES_MAX: usize = 1000;
 /// The name under which those are counted.
 const OTHERS: &str = "(others)";
 
-/// What was done with one table by one verb.
+/// Counts of one operation on one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Verbs that ended, well or not.
+    /// Operations that ended, successfully or not.
     pub operations: u64,
     /// Requests that were sent for them.
     pub attempts: u64,
-    /// Verbs that ended with an error.
+    /// Operations that ended with an error.
     pub failures: u64,
     /// Bytes of request bodies.
     pub sent_bytes: u64,
@@ -27,14 +27,14 @@ pub struct Counts {
     pub pages: u64,
     /// Entities in them.
     pub entities: u64,
-    /// Responses that asked to slow down: 429 and 503.
+    /// Throttling responses: 429 and 503.
     pub throttles: u64,
-    /// Responses that said that somebody else was there first: 409 and 412.
+    /// Responses that report a conflict with another client: 409 and 412.
     pub conflicts: u64,
     /// Requests without a response that may have been carried out.
     pub lost_answers: u64,
     /// An estimate of the transactions that the service bills: requests it answered, except those it
-    /// throttled, failed to authenticate or failed to serve. A batch is one.
+    /// throttled, failed to authenticate or failed to serve. A batch counts as one.
     pub billed: u64,
 }
 
@@ -59,12 +59,12 @@ impl Counts {
 pub struct Meter(BTreeMap<(String, &'static str), Counts>);
 
 impl Meter {
-    /// Counts by table and verb. The table is empty for verbs that concern none.
+    /// Counts by table and operation. The table is empty for operations that concern none.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'static str, &Counts)> {
         self.0.iter().map(|((table, verb), counts)| (&**table, *verb, counts))
     }
 
-    /// Counts of one verb on one table.
+    /// Counts of one operation on one table.
     pub fn of(&self, table: &str, verb: &str) -> Counts {
         let found = self.iter().find(|(known, name, _)| *known == table && *name == verb);
         found.map(|(_, _, counts)| *counts).unwrap_or_default()
@@ -85,7 +85,7 @@ pub(crate) struct Counters(Mutex<Tables>);
 
 type Tables = HashMap<Box<str>, Verbs>;
 
-/// The counts of a table. There are few verbs: looking through them takes less than hashing one.
+/// The counts of a table. There are few operations: a linear search is faster than hashing.
 #[derive(Debug, Default)]
 struct Verbs(Vec<(&'static str, Counts)>);
 

@@ -1,4 +1,4 @@
-//! What can be seen of a running account: spans, counters, hooks (C-18).
+//! Observing a running account: spans, counters, hooks (C-18).
 
 use crate::account::Account;
 use crate::call::{Answer, Call};
@@ -22,7 +22,7 @@ pub struct Observe {
 }
 
 impl Observe {
-    /// Spans show keys and the values in filters. They are left out by default: they often name people.
+    /// Shows keys and the values in filters. They are hidden by default, because they often identify people.
     #[must_use]
     pub fn keys(self) -> Self {
         Self { keys: true }
@@ -34,53 +34,53 @@ impl Observe {
     }
 }
 
-/// One request, and what became of it.
+/// One request and its outcome.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attempt<'a> {
-    /// The verb, such as `insert`.
+    /// The operation, such as `insert`.
     pub operation: &'static str,
-    /// The table, if the verb concerns one.
+    /// The table, if the operation concerns one.
     pub table: Option<&'a str>,
-    /// 1 for the first request of the verb.
+    /// 1 for the first request of the operation.
     pub number: u32,
     /// The status of the response; `None` if none came.
     pub status: Option<StatusCode>,
-    /// Whether the service may have seen a request that has no response.
+    /// Whether the service may have seen a request that got no response.
     pub sent: Sent,
     /// How long it took.
     pub took: Duration,
-    /// Bytes of the body that was sent.
+    /// Size of the request body.
     pub sent_bytes: usize,
-    /// Bytes of the body that was received.
+    /// Size of the response body.
     pub received_bytes: usize,
-    /// Our id of the verb, the same on all its requests.
+    /// The client's id of the operation, the same for all its requests.
     pub client_request_id: &'a str,
 }
 
 /// A function that sees every attempt.
 pub(crate) type Hook = Arc<dyn Fn(&Attempt<'_>) + Send + Sync>;
 
-/// What is told of a call beside what it sends.
+/// What is recorded about a call in addition to what it sends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     /// The table, if the path does not name it.
     pub(crate) table: Option<String>,
-    /// Operations of a batch.
+    /// The number of operations in a batch.
     pub(crate) operations: usize,
     /// The class of a query's plan.
     pub(crate) query_class: Option<&'static str>,
-    /// The filter, its values left out unless they may be seen.
+    /// The filter; its values are removed unless they may be shown.
     pub(crate) filter: Option<String>,
-    /// The status of a refusal that is no failure: of a read, that nothing is there (C-18.3).
+    /// The status of a refusal that is not a failure, such as 404 for a read (C-18.3).
     pub(crate) expected: Option<StatusCode>,
-    /// What the advisor is to know: entities that are read or written.
+    /// For the advisor: entities that are read or written.
     #[cfg(feature = "patterns")]
     pub(crate) subjects: crate::patterns::advisor::Subjects,
-    /// What the advisor is to know: the filter of a query.
+    /// For the advisor: the filter of a query.
     #[cfg(feature = "patterns")]
     pub(crate) facts: Option<crate::patterns::advisor::FilterFacts>,
-    /// Whether doing it twice is the same as doing it once (C-13.5).
+    /// Whether executing it twice has the same effect as once (C-13.5).
     pub(crate) is_idempotent: bool,
 }
 
@@ -100,7 +100,7 @@ impl Account {
         });
     }
 
-    /// Counts an attempt and tells the hooks.
+    /// Counts an attempt and calls the hooks.
     pub(crate) fn observe_attempt(&self, call: &Call, attempt: &Attempt<'_>) {
         let answer = attempt.status.map(|status| (status, attempt.received_bytes));
         let is_lost = answer.is_none() && attempt.sent == Sent::Maybe;
@@ -123,7 +123,7 @@ impl Account {
         });
     }
 
-    /// Counts the end of a verb.
+    /// Counts the end of an operation.
     pub(crate) fn observe_end(&self, call: &Call, is_failure: bool) {
         self.0.counters.count(call.table().unwrap_or_default(), call.operation, |counts| {
             counts.operations += 1;
@@ -131,7 +131,7 @@ impl Account {
         });
     }
 
-    /// The span of a verb (C-18.1).
+    /// The span of an operation (C-18.1).
     pub(crate) fn operation_span(&self, call: &Call, client_request_id: &str) -> Span {
         let span = tracing::info_span!(
             "operation",
@@ -180,7 +180,7 @@ impl Account {
     }
 }
 
-/// Says in the span of a verb how it ended; returns whether it failed.
+/// Records in the span of an operation how it ended; returns whether it failed.
 pub(crate) fn record_answer(span: &Span, call: &Call, answer: &Answer) -> bool {
     span.record("http.response.status_code", answer.status.as_u16());
     span.record("lazuli.attempts", answer.attempts);
@@ -191,7 +191,7 @@ pub(crate) fn record_answer(span: &Span, call: &Call, answer: &Answer) -> bool {
         return false;
     }
     let code = answer.error_code();
-    // A missing table is a failure even for a verb that may find nothing.
+    // A missing table is a failure even for an operation that may find nothing.
     let is_failure = call.about.expected != Some(answer.status) || code == "TableNotFound";
     if is_failure && !span.is_disabled() {
         span.record("error.type", &*code);
@@ -199,7 +199,7 @@ pub(crate) fn record_answer(span: &Span, call: &Call, answer: &Answer) -> bool {
     is_failure
 }
 
-/// Says in the span of a verb that no answer came.
+/// Records in the span of an operation that no answer came.
 pub(crate) fn record_failure(span: &Span, attempts: u32, kind: &ErrorKind) {
     span.record("lazuli.attempts", attempts);
     span.record("error.type", kind.name());
@@ -214,7 +214,7 @@ fn system_name(service: StorageService) -> &'static str {
 }
 
 impl Call {
-    /// The table it concerns: told, or named by the path.
+    /// The table concerned: given, or taken from the path.
     pub(crate) fn table(&self) -> Option<&str> {
         if self.service != StorageService::Table {
             return None;
@@ -232,7 +232,7 @@ impl Call {
 }
 
 impl Answer {
-    /// The service's name of a fault, from the header or the body; empty if neither tells.
+    /// The service's error code, from the header or the body; empty if neither has one.
     pub(crate) fn error_code(&self) -> String {
         let from_header = crate::call::header(&self.headers, &crate::call::X_MS_ERROR_CODE);
         match from_header.filter(|code| !code.is_empty()) {

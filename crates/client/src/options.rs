@@ -1,7 +1,7 @@
-//! What a caller may say of any verb (C-3.1, C-3.6, C-3.8), and the builder of verbs without options of
-//! their own.
+//! Options of every verb (C-3.1, C-3.6, C-3.8), and the builder of verbs that have no others.
 
 use crate::BoxFuture;
+use crate::env::Env;
 use crate::error::Error;
 use crate::throttle::Throttle;
 use http::{HeaderName, HeaderValue};
@@ -10,20 +10,31 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a caller may say of any operation.
+/// Options of any operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) read_from: ReadFrom,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// Percent-encoded, without a leading `&`; empty if there is none.
+    /// Percent-encoded, without a leading `&`; may be empty.
     pub(crate) query: String,
-    /// Shared by requests that slow down together. A throttled one is then sent again until its time is
-    /// over: fewer requests spare the server, so neither attempts nor budget need to (C-12.5).
+    /// Shared by requests that slow down together. A throttled one is retried until its time is up, outside the limits
+    /// on attempts and retry budget: sending fewer requests already spares the server (C-12.5).
     pub(crate) throttle: Option<Arc<Throttle>>,
 }
 
 impl CallOptions {
+    /// For one of several requests of a verb that ends at `deadline`, by the clock of [`Env::elapsed`].
+    pub(crate) fn until(&self, deadline: Option<Duration>, env: &Env) -> Self {
+        let left = deadline.map(|deadline| deadline.saturating_sub(env.elapsed()));
+        Self { timeout: left.or(self.timeout), ..self.clone() }
+    }
+
+    /// When a verb that begins now ends, if its caller said so.
+    pub(crate) fn deadline(&self, env: &Env) -> Option<Duration> {
+        self.timeout.map(|timeout| env.elapsed().saturating_add(timeout))
+    }
+
     /// Adds a parameter to the query.
     pub(crate) fn add_query(&mut self, name: &str, value: &str) {
         let mut query = std::mem::take(&mut self.query).into_bytes();
@@ -37,35 +48,35 @@ impl CallOptions {
     }
 }
 
-/// Which location is asked.
+/// The location that answers a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadFrom {
     /// The primary.
     #[default]
     Primary,
-    /// The secondary: what is there may be some minutes old.
+    /// The secondary: its data may be some minutes old.
     Secondary,
-    /// The primary first, the secondary from the second attempt on.
+    /// The primary first, then the secondary from the second attempt on.
     PrimaryThenSecondary,
 }
 
-/// The methods that every builder of a verb has. The builder holds its [`CallOptions`] in `options`.
+/// The methods common to all builders of verbs. The builder keeps its [`CallOptions`] in `options`.
 macro_rules! verb_options {
     () => {
-        /// Sets how long the verb may take with all its attempts.
+        /// Limits the time of the operation with all its attempts.
         pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
             self.options.timeout = Some(timeout);
             self
         }
 
-        /// Sends one more header, for what this library does not know.
+        /// Adds a header that this library has no method for.
         pub fn header(mut self, name: http::HeaderName, value: http::HeaderValue) -> Self {
             self.options.headers.push((name, value));
             self
         }
 
-        /// Sends one more parameter in the query, for what this library does not know.
+        /// Adds a query parameter that this library has no method for.
         pub fn query_parameter(mut self, name: &str, value: &str) -> Self {
             self.options.add_query(name, value);
             self
@@ -73,12 +84,12 @@ macro_rules! verb_options {
     };
 }
 
-/// For builders of verbs that read.
+/// The methods of builders that read.
 macro_rules! read_options {
     () => {
         verb_options!();
 
-        /// Chooses the location that is asked.
+        /// Chooses the location to read from.
         pub fn read_from(mut self, location: crate::ReadFrom) -> Self {
             self.options.read_from = location;
             self
@@ -90,7 +101,7 @@ pub(crate) use {read_options, verb_options};
 
 type Run<R> = Box<dyn FnOnce(CallOptions) -> BoxFuture<'static, Result<R, Error>> + Send>;
 
-/// A verb that is described and not yet sent: `.await` sends it.
+/// An operation that has not been sent yet: `.await` sends it.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Request<R> {
     options: CallOptions,
@@ -108,7 +119,7 @@ impl<R> Request<R> {
 
     verb_options!();
 
-    /// Chooses the location that is asked; a verb that writes always goes to the primary.
+    /// Chooses the location to read from; writes always go to the primary.
     pub fn read_from(mut self, location: ReadFrom) -> Self {
         self.options.read_from = location;
         self

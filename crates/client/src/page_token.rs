@@ -1,4 +1,4 @@
-//! Continuation tokens as text that may be stored for ever (C-8.4).
+//! Continuation tokens as text that may be stored indefinitely (C-8.4).
 
 use crate::error::{Error, ErrorKind};
 use base64::Engine;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 const PREFIX: &str = "lzp1.";
 
-/// The place after a page. Its text holds no secret; it names the query it belongs to.
+/// The position after a page. Its text contains no secret; it identifies the query it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken {
     pub(crate) table: String,
     pub(crate) partition: Option<String>,
     pub(crate) row: Option<String>,
-    /// Of the filter, the selection and the number of parts.
+    /// Hash of the filter, the selection and the number of parts.
     pub(crate) fingerprint: u64,
-    /// The part of the query to go on with (C-7.5).
+    /// The part of the query to continue with (C-7.5).
     pub(crate) part: u32,
-    /// Who made it, if that matters.
+    /// The signature, if tokens are signed.
     pub(crate) mac: Option<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct PageToken {
 pub struct TokenKey(Arc<SigningKey>);
 
 impl TokenKey {
-    /// The key made of these bytes; 32 random ones are best.
+    /// Makes a key from these bytes; 32 random ones are best.
     pub fn new(secret: &[u8]) -> Result<Self, Error> {
         SigningKey::from_base64(&STANDARD.encode(secret))
             .map(|key| Self(Arc::new(key)))
@@ -44,7 +44,7 @@ impl fmt::Debug for TokenKey {
 }
 
 impl PageToken {
-    /// Fails unless the token is of this query, and signed if there is a key.
+    /// Fails unless the token belongs to this query, and is signed if there is a key.
     pub(crate) fn check(
         &self,
         table: &str,
@@ -67,11 +67,11 @@ impl PageToken {
         Self { mac, ..self }
     }
 
-    /// All of it but the signature.
+    /// All fields except the signature, as signed.
     fn fields(&self) -> Vec<u8> {
         let mut bytes = self.fingerprint.to_be_bytes().to_vec();
         for field in [Some(&self.table), self.partition.as_ref(), self.row.as_ref()] {
-            // A length of zero is an absent field, one more than the length a present one.
+            // Zero is an absent field; a present one has its length plus one.
             let length = field.map_or(0, |text| text.len() as u64 + 1);
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(field.map_or(&[], |text| text.as_bytes()));
@@ -85,7 +85,7 @@ impl fmt::Display for PageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(self.fields()))?;
         match &self.mac {
-            // In the alphabet that URLs take, as the rest.
+            // In the URL-safe alphabet, like the rest.
             Some(mac) => write!(f, ".{}", mac.replace('+', "-").replace('/', "_")),
             None => Ok(()),
         }

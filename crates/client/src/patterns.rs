@@ -14,6 +14,8 @@ pub mod log_tail;
 mod maintenance;
 mod notes;
 pub mod once;
+#[cfg(test)]
+mod orders;
 pub mod partitioned;
 pub mod periodic;
 pub mod relations;
@@ -38,13 +40,13 @@ pub use verify::{Findings, Repair, Verify};
 
 /// Bookkeeping properties (P-0.2).
 pub(crate) mod property {
-    /// Ticks of the Timestamp of what a row was made from.
+    /// The Timestamp, in ticks, of the row that a row was made from.
     pub(crate) const SOURCE: &str = "_src";
     /// The state of a row whose write is not finished.
     pub(crate) const STATE: &str = "_st";
     /// The key of another row.
     pub(crate) const PRIMARY_PARTITION: &str = "_pk";
     pub(crate) const PRIMARY_ROW: &str = "_rk";
-    /// A random number that rows which belong together have in common.
+    /// A random number shared by rows that belong together.
     pub(crate) const GENERATION: &str = "_gen";
 }

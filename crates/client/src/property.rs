@@ -1,4 +1,4 @@
-//! What a type declares about its properties.
+//! A type's declarations about its properties.
 
 use crate::fields::TableFields;
 use crate::kind::Kind;
@@ -7,7 +7,7 @@ use crate::layout::same;
 use crate::series::point_of;
 use lazuli_model::EdmType;
 
-/// A property of a type. Declarations are checked while the program is compiled (C-5.3).
+/// A property of a type. Declarations are checked at compile time (C-5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PropertyDef {
@@ -15,18 +15,18 @@ pub struct PropertyDef {
     pub field: &'static str,
     /// The name in the table. Properties of a flattened field begin with it.
     pub name: &'static str,
-    /// What it is stored as; `None` if that depends on the value, and for a flattened field.
+    /// The stored type; `None` if that depends on the value, and for a flattened field.
     pub edm_type: Option<EdmType>,
     /// How it is stored.
     pub storage: Storage,
     /// Whether it is encrypted before it is sent (C-15.2).
     pub is_encrypted: bool,
-    /// Whether an encrypted property can be found by equality all the same (E-46).
+    /// Whether an encrypted property can still be found by equality (E-46).
     pub is_blind_indexed: bool,
-    /// Encrypted texts are padded to a multiple of so many bytes, so that their length tells less; 0 for
-    /// none (E-45).
+    /// Encrypted texts are padded to a multiple of this many bytes, so that their length reveals less; 0 for none
+    /// (E-45).
     pub pad: u16,
-    /// The part of a wide entity that holds it, from 1; 0 if it is dealt to one (P-10.1).
+    /// The part of a wide entity that holds it, from 1; 0 if it is assigned automatically (P-10.1).
     pub part: u8,
 }
 
@@ -36,18 +36,18 @@ pub struct PropertyDef {
 pub enum Storage {
     /// One property.
     Single,
-    /// A property, and further ones for what does not fit (C-5.14).
+    /// A property, and further ones for the rest of a large value (C-5.14).
     Chunked,
-    /// So many properties, numbered from 1 (P-10).
+    /// This many properties, numbered from 1 (P-10).
     Series {
-        /// How many.
+        /// The number of properties.
         points: usize,
     },
     /// A property with the address of a blob, or the value itself if it is small (P-11).
     Large(LargeRule),
     /// The properties of another type.
     Flattened(&'static [PropertyDef]),
-    /// In the key alone: no property.
+    /// In the key only: no property.
     Key,
 }
 
@@ -87,46 +87,67 @@ impl PropertyDef {
         }
     }
 
-    /// Stored otherwise.
+    /// Sets how it is stored.
     #[must_use]
     pub const fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }
     }
 
-    /// Encrypted before it is sent.
+    /// Has it encrypted before it is sent.
     #[must_use]
     pub const fn encrypted(self, is_blind_indexed: bool) -> Self {
         Self { is_encrypted: true, is_blind_indexed, ..self }
     }
 
-    /// In this part of a wide entity.
+    /// Puts it into this part of a wide entity.
     #[must_use]
     pub const fn in_part(self, part: u8) -> Self {
         Self { part, ..self }
     }
 
-    /// Padded before it is encrypted.
+    /// Has it padded before it is encrypted.
     #[must_use]
     pub const fn padded(self, pad: u16) -> Self {
         Self { pad, ..self }
     }
 }
 
-/// Properties that an entity may have beside its keys and Timestamp (T-3.9).
+/// Properties that an entity may have in addition to its keys and Timestamp (T-3.9).
 const PROPERTIES_MAX: usize = lazuli_model::limits::CUSTOM_PROPERTIES_MAX;
 
-/// Checks what only the types of all fields tell: the number of properties, and names that a flattened field
-/// and another have (C-5.3).
+/// Checks what depends on the types of all fields: the number of properties, and that no property of a flattened
+/// field has the name of another one (C-5.3).
 pub const fn check_properties(properties: &[PropertyDef], kind: Option<Kind>) {
     let own = if kind.is_some() { 1 } else { 0 };
     assert!(count(properties) + own <= PROPERTIES_MAX, "an entity has at most 252 properties");
     check_names(properties);
 }
 
-/// Checks that no two fields have a property of the same name.
+/// The properties that the library writes itself (P-0.2).
+const BOOKKEEPING: [&str; 12] = [
+    "_ix",
+    "_pk",
+    "_rk",
+    "_src",
+    "_st",
+    "_seen",
+    "_WriteIds",
+    "_blob",
+    "_gen",
+    "_parts",
+    "_v",
+    "_fence",
+];
+
+/// Checks that no two fields have a property of the same name, and none has one of the library's.
 pub const fn check_names(properties: &[PropertyDef]) {
     let mut rest = properties;
     while let [first, others @ ..] = rest {
+        let mut reserved: &[&str] = &BOOKKEEPING;
+        while let [name, more @ ..] = reserved {
+            assert!(!has(first, "", name), "a property that the library writes itself");
+            reserved = more;
+        }
         let mut others_left = others;
         while let [other, more @ ..] = others_left {
             assert!(!clash(first, other), "two properties have the same name");
@@ -151,7 +172,7 @@ const fn count(properties: &[PropertyDef]) -> usize {
     total
 }
 
-/// The properties of a field that has several.
+/// The properties of a field with several.
 const fn parts(property: &PropertyDef) -> Option<&'static [PropertyDef]> {
     match property.storage {
         Storage::Flattened(inner) => Some(inner),
@@ -183,7 +204,7 @@ const fn clash(a: &PropertyDef, b: &PropertyDef) -> bool {
     }
 }
 
-/// Whether a name is another one and digits, as those of a series are.
+/// Whether `name` is `prefix` followed by digits, like the names of a series.
 const fn is_numbered(name: &str, prefix: &str) -> bool {
     if !crate::layout::begins_with(name, prefix) {
         return false;
@@ -217,7 +238,7 @@ const fn has(property: &PropertyDef, prefix: &str, name: &str) -> bool {
     }
 }
 
-/// Whether two texts are equal, each in two parts.
+/// Whether two texts, each given in two parts, are equal.
 const fn same_joined(a: (&str, &str), b: (&str, &str)) -> bool {
     let (a0, a1, b0, b1) = (a.0.as_bytes(), a.1.as_bytes(), b.0.as_bytes(), b.1.as_bytes());
     let length = a0.len() + a1.len();
@@ -237,4 +258,22 @@ const fn same_joined(a: (&str, &str), b: (&str, &str)) -> bool {
 #[expect(clippy::indexing_slicing, reason = "the caller counts; and it runs while compiling")]
 const fn byte_at(first: &[u8], second: &[u8], at: usize) -> u8 {
     if at < first.len() { first[at] } else { second[at - first.len()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_field_has_a_property_that_the_library_writes() {
+        // P-0.2: also as part of a flattened field.
+        const INNER: &[PropertyDef] = &[PropertyDef::new("v", "v", None)];
+        let is_refused =
+            |property: PropertyDef| std::panic::catch_unwind(|| check_names(&[property])).is_err();
+        for name in BOOKKEEPING {
+            assert!(is_refused(PropertyDef::new("field", name, None)), "{name}");
+        }
+        assert!(is_refused(PropertyDef::new("field", "_", None).stored(Storage::Flattened(INNER))));
+        assert!(!is_refused(PropertyDef::new("field", "_version", None)));
+    }
 }

@@ -36,19 +36,19 @@ pub(crate) use source::POINTS_AT_ONCE;
 use source::{Piece, Source};
 use std::sync::Arc;
 
-/// What every entity needs to be loaded.
+/// Needed to load any entity.
 const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 
-/// Makes a value of an entity; `None` leaves it out.
+/// Makes a value from an entity; `None` leaves it out.
 pub(crate) type Decode<T> = Arc<dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync>;
 
-/// Bytes of a URL that the service takes (C-7.13).
+/// The longest URL that the service accepts (C-7.13).
 const URL_BYTES_MAX: usize = 32 * 1024;
 
-/// Parts of a query that are read side by side, unless said otherwise.
+/// Parts of a query read concurrently, by default.
 const PARTS_AT_ONCE: usize = 8;
 
-/// A query that is being described.
+/// A query that has not been sent yet.
 #[must_use = "nothing is sent before the pages or the stream are polled"]
 pub struct Query<T> {
     account: Account,
@@ -58,7 +58,7 @@ pub struct Query<T> {
     may_scan: bool,
     skips_bad: bool,
     decode: Decode<T>,
-    /// What the type of the table declares.
+    /// The declaration of the table's type.
     declared: Declared,
     as_written: bool,
     select: Vec<String>,
@@ -76,14 +76,14 @@ pub struct Query<T> {
 }
 
 impl<T: TableEntity> Query<T> {
-    /// The same, which fails before any request.
+    /// The same query, made to fail before any request.
     pub(crate) fn failing(self, fault: Error) -> Self {
         Self { fault: Some(fault), ..self }
     }
 
     pub(crate) fn new(table: &Table<T>, selection: Selection, may_scan: bool) -> Self {
         let Selection { filter, fault, is_narrow } = selection;
-        // Rows of other types are not read, not merely skipped (C-6.3).
+        // Rows of other types are not fetched, rather than skipped (C-6.3).
         let own = if is_narrow { None } else { selection::own_rows::<T>() };
         let filter = match (filter, own) {
             (Some(filter), Some(own)) => Some(filter.and(own)),
@@ -113,9 +113,9 @@ impl<T: TableEntity> Query<T> {
         }
     }
 
-    /// Cuts the table into at most so many ranges of partitions, about equal in what is known of their keys:
-    /// to be read side by side, here or in other processes. Reads 16 entities for each range and 64 more, at
-    /// most, and nothing of the query but its table.
+    /// Cuts the table into at most `ranges` ranges of partitions, about equal as far as its keys are known, to be
+    /// read in parallel, here or in other processes. Reads at most 16 entities for each range and 64 more. Uses only
+    /// the table of this query, not its filter.
     ///
     /// ```no_run
     /// # use lazuli_client::{Error, Table};
@@ -131,7 +131,7 @@ impl<T: TableEntity> Query<T> {
 }
 
 impl<T: Send + 'static> Query<T> {
-    /// The same rows, of which `decode` makes something else.
+    /// The same rows, decoded by `decode`.
     pub(crate) fn decoded<R>(self, select: Vec<String>, decode: Decode<R>) -> Query<R> {
         Query {
             account: self.account,
@@ -157,12 +157,12 @@ impl<T: Send + 'static> Query<T> {
         }
     }
 
-    /// Whether the entities are of a type that declares its properties.
+    /// Whether the entities have a type that declares its properties.
     pub(crate) fn is_typed(&self) -> bool {
         !self.declared.all.is_empty()
     }
 
-    /// What a function makes of each entity (C-6.5).
+    /// Maps each entity by a function (C-6.5).
     pub fn resolve<R: Send + 'static>(
         self,
         resolve: impl Fn(&Entity) -> Result<R, DecodeError> + Send + Sync + 'static,
@@ -172,12 +172,12 @@ impl<T: Send + 'static> Query<T> {
         self.decoded(select, Arc::new(decode))
     }
 
-    /// Leaves out entities that are not what the type says, instead of failing.
+    /// Leaves out entities that the type cannot decode, instead of failing.
     pub fn skip_bad(self) -> Self {
         Self { skips_bad: true, ..self }
     }
 
-    /// Only entities of which this is true as well.
+    /// Only entities for which this is true as well.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(known) => known.and(filter),
@@ -186,8 +186,8 @@ impl<T: Send + 'static> Query<T> {
         self
     }
 
-    /// Only these properties; keys and Timestamp always come too. A text that is no name of a property makes the query
-    /// fail before any request.
+    /// Only these properties; keys and Timestamp are always included. An invalid property name makes the query fail
+    /// before any request.
     pub fn select_names<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.select = names.into_iter().map(str::to_owned).collect();
         if let Some(name) = self.select.iter().find(|name| !is_property_name(name)) {
@@ -196,13 +196,13 @@ impl<T: Send + 'static> Query<T> {
         self
     }
 
-    /// Entities of one page, 1 to 1000. The service may return fewer, and none, before the end.
+    /// Entities per page, 1 to 1000. The service may return fewer, even none, before the end.
     pub fn page_size(mut self, entities: u16) -> Self {
         self.page_size = Some(entities);
         self
     }
 
-    /// No more than so many entities over all pages.
+    /// At most this many entities over all pages.
     pub fn take(mut self, entities: usize) -> Self {
         self.take = Some(entities);
         self
@@ -214,46 +214,46 @@ impl<T: Send + 'static> Query<T> {
         self
     }
 
-    /// Signs the tokens of pages, and takes no token back that this key has not signed: for tokens that
-    /// pass through other hands, such as a browser's.
+    /// Signs page tokens, and accepts only tokens signed with this key: for tokens that pass through other
+    /// hands, such as a browser's.
     pub fn sign_tokens(mut self, key: &TokenKey) -> Self {
         self.token_key = Some(Arc::new(key.clone()));
         self
     }
 
-    /// Pages that are fetched before they are asked for: 1 for [`Query::stream`], none for
-    /// [`Query::pages`] unless said otherwise. As many are kept in memory.
+    /// Pages that are fetched ahead and kept in memory: 1 by default for [`Query::stream`], none for
+    /// [`Query::pages`].
     pub fn prefetch(mut self, pages: usize) -> Self {
         self.prefetch = Some(pages);
         self
     }
 
-    /// All pages show one moment, that of the first request, where the service has snapshots: Lazuli has; another one makes
-    /// it fail. Two requests more. A token of such a query goes on at another moment.
+    /// Shows all pages at one moment, that of the first request. Only Lazuli has snapshots; on another service the
+    /// query fails. Costs two more requests. Resumed from a token, such a query continues at another moment.
     pub fn snapshot(self) -> Self {
         Self { at_snapshot: true, ..self }
     }
 
-    /// Sends the filter as one query. Otherwise one that names rows by `or` is run as point reads, and one
-    /// that names several partitions as a query of each.
+    /// Sends the filter as one query. Otherwise a filter that names rows by `or` is run as point reads, and
+    /// one that names several partitions as one query per partition.
     pub fn as_written(mut self) -> Self {
         self.as_written = true;
         self
     }
 
-    /// Parts of the query that are read side by side, 8 unless said otherwise; zero is taken for one.
+    /// Parts of the query that are read concurrently, 8 by default; zero counts as one.
     pub fn concurrency(mut self, parts: usize) -> Self {
         self.concurrency = parts.max(1);
         self
     }
 
-    /// Pages of a query in several parts come as they arrive, not in key order, and have no tokens.
+    /// Returns the pages of a query in several parts as they arrive, not in key order; they have no tokens.
     pub fn unordered(mut self) -> Self {
         self.ordered = false;
         self
     }
 
-    /// Reads only some ranges of partitions, side by side: what [`Query::split`] found. They must not
+    /// Reads only these ranges of partitions, concurrently: ranges from [`Query::split`]. They must not
     /// overlap.
     pub fn within<'r>(mut self, ranges: impl IntoIterator<Item = &'r ScanRange>) -> Self {
         for range in ranges {
@@ -282,7 +282,7 @@ impl<T: Send + 'static> Query<T> {
         }
     }
 
-    /// The pages, one request or more each.
+    /// The pages; each takes one request or more.
     pub fn pages(self) -> Pages<T> {
         let pages = self.prefetch.unwrap_or(0);
         self.run(pages)
@@ -294,7 +294,7 @@ impl<T: Send + 'static> Query<T> {
         Entities::new(self.run(pages))
     }
 
-    /// All entities. More than `max` are an error, and so nothing grows without bound.
+    /// All entities. Fails if there are more than `max`, so that nothing grows without bound.
     pub async fn collect_at_most(self, max: usize) -> Result<Vec<Loaded<T>>, Error> {
         let table = self.table.clone();
         let mut pages = self.pages();
@@ -329,7 +329,7 @@ impl<T: Send + 'static> Query<T> {
         }
     }
 
-    /// Checks the query and makes the part of it that all pages share.
+    /// Checks the query and prepares what all pages share.
     fn prepare(mut self, pages_ahead: usize) -> Result<Pages<T>, Error> {
         let unsendable = self.filter.as_ref().and_then(|filter| filter.1.clone());
         if let Some(fault) = self.fault.take().or(unsendable.map(Error::from)) {

@@ -60,15 +60,15 @@ impl Queue {
         &self.account
     }
 
-    /// The same queue, whose messages are text as they stand and not base64.
+    /// The same queue, with message bodies as plain text instead of base64.
     #[must_use]
     pub fn plain_text(mut self) -> Self {
         self.encoding = MessageEncoding::Text;
         self
     }
 
-    /// Sends a message. If the answer is lost and the request sent again, the message may be there twice:
-    /// consumers must bear that (C-13).
+    /// Sends a message. If the answer is lost and the request is retried, the message may be sent twice: consumers
+    /// must tolerate that (C-13).
     pub fn send(&self, body: impl Into<Bytes>) -> SendMessage {
         SendMessage::new(self, Ok(body.into()))
     }
@@ -79,13 +79,13 @@ impl Queue {
         SendMessage::new(self, body.map_err(message::not_json))
     }
 
-    /// Takes up to `count` messages, at most 32, and hides them from others for a while: 30 s unless
-    /// [`Receive::visibility`] says otherwise. If the answer is lost, messages may stay hidden so long.
+    /// Receives up to `count` messages, at most 32, and hides them from other consumers: for 30 s, unless
+    /// [`Receive::visibility`] says otherwise. If the answer is lost, the messages stay hidden for that time.
     pub fn receive(&self, count: usize) -> Receive {
         Receive::new(self, count)
     }
 
-    /// Looks at up to `count` messages, at most 32, without taking them.
+    /// Peeks at up to `count` messages, at most 32, without receiving them.
     pub async fn peek(&self, count: usize) -> Result<Vec<PeekedMessage>, Error> {
         let count = check_count(count).map_err(|error| self.place("peek", error))?;
         let query = Parameters::new().and("peekonly", "true").and("numofmessages", &count);
@@ -94,14 +94,14 @@ impl Queue {
         Ok(messages.into_iter().map(|m| PeekedMessage::from_answer(m, self.encoding)).collect())
     }
 
-    /// Changes when a message is visible again, its body, or both. Fails with
-    /// [`ErrorKind::ReceiptLost`] if somebody else has the message now.
+    /// Changes when a message becomes visible again, its body, or both. Fails with [`ErrorKind::ReceiptLost`] if
+    /// another consumer has received the message since.
     pub fn update(&self, receipt: &Receipt) -> UpdateMessage {
         UpdateMessage::new(self, receipt)
     }
 
-    /// Deletes a message. Fails with [`ErrorKind::ReceiptLost`] if somebody else has the message now,
-    /// or it is gone.
+    /// Deletes a message. Fails with [`ErrorKind::ReceiptLost`] if another consumer has received it since, or it is
+    /// gone.
     pub async fn delete(&self, receipt: &Receipt) -> Result<Deleted, Error> {
         let query = Parameters::new().and("popreceipt", &receipt.pop_receipt);
         let call = self.message_call("delete message", Method::DELETE, receipt, query);
@@ -109,7 +109,7 @@ impl Queue {
         let answer = answer.map_err(|error| self.place("delete message", error))?;
         match answer.status {
             StatusCode::NO_CONTENT => Ok(Deleted::Now(Proof::Answered)),
-            // With this receipt nobody will delete it any more: it is gone, or another consumer has it.
+            // This receipt has become invalid: the message is gone, or another consumer has it.
             StatusCode::NOT_FOUND if answer.is_after_lost => Ok(Deleted::Now(Proof::State)),
             _ => Err(self.receipt_error(answer, "delete message")),
         }
@@ -121,7 +121,7 @@ impl Queue {
         self.exchange(call).await.map(drop)
     }
 
-    /// How many messages there are, hidden ones counted: never fewer than said, perhaps more.
+    /// The number of messages, including hidden ones; never too low, but possibly too high.
     pub async fn approximate_count(&self) -> Result<u64, Error> {
         let answer = self.metadata_answer("approximate_count").await?;
         let count = header(&answer.headers, &APPROXIMATE_COUNT).and_then(|text| text.parse().ok());
@@ -154,7 +154,7 @@ impl Queue {
         self.exchange(self.call(operation, Method::GET, "", query)).await
     }
 
-    /// A call whose path follows the queue's.
+    /// A call whose path is appended to the queue's.
     fn call(&self, operation: &'static str, method: Method, path: &str, query: Parameters) -> Call {
         let path = format!("/{}{path}", self.name);
         rest::call(StorageService::Queue, operation, method, path, query)
@@ -177,7 +177,7 @@ impl Queue {
         self.call(operation, method, &String::from_utf8_lossy(&path), query)
     }
 
-    /// Sends a call; an answer that says no is an error.
+    /// Sends a call; an error answer is an error.
     async fn exchange(&self, call: Call) -> Result<Answer, Error> {
         let answer = self.account.exchange(&call).await;
         let answer = answer.map_err(|error| self.place(call.operation, error))?;
@@ -196,7 +196,7 @@ impl Queue {
             .map_err(|fault| self.place(operation, Error::protocol(fault)))
     }
 
-    /// The error of a verb that takes a receipt (C-17.3).
+    /// The error of an operation that takes a receipt (C-17.3).
     fn receipt_error(&self, answer: Answer, operation: &'static str) -> Error {
         let error = self.place(operation, answer.into_error(operation));
         match error.code() {
@@ -212,7 +212,7 @@ impl Queue {
     }
 }
 
-/// The number of messages that a request may ask for, as text.
+/// Checks the number of messages that a request asks for, and returns it as text.
 fn check_count(count: usize) -> Result<String, Error> {
     match count {
         1..=MESSAGES_PER_GET_MAX => Ok(count.to_string()),

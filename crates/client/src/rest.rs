@@ -1,4 +1,4 @@
-//! What the queue and blob clients share: their calls, parameters, metadata (C-17).
+//! Shared by the queue and blob clients: calls, parameters, metadata (C-17).
 
 use crate::account::Account;
 use crate::call::{About, Answer, Call, CallOptions, X_MS_VERSION, header, text_value};
@@ -13,7 +13,7 @@ use lazuli_wire::uri::percent_encode;
 const VERSION: HeaderValue = HeaderValue::from_static("2021-12-02");
 const METADATA_PREFIX: &str = "x-ms-meta-";
 
-/// Bytes of an answer that is not a list, and of one that is (C-3.10).
+/// The largest answer that is not a list, and the largest list (C-3.10).
 pub(crate) const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(crate) const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -41,10 +41,10 @@ pub(crate) fn call(
     }
 }
 
-/// A page of a list: the names on it, and the marker of the next one.
+/// A page of a list: its names, and the marker of the next page.
 pub(crate) type NamesPage = (Vec<String>, Option<String>);
 
-/// The names that a service lists and that begin with `prefix`, page after page.
+/// All names with `prefix` that a service lists, over all pages.
 pub(crate) async fn list_names(
     account: &Account,
     service: StorageService,
@@ -74,7 +74,7 @@ pub(crate) async fn list_names(
     }
 }
 
-/// Whether a deletion found what it deletes; `done` is the status of one that did.
+/// Whether the object to delete existed; `done` is the status of a successful deletion.
 pub(crate) fn was_present(
     answer: Answer,
     done: StatusCode,
@@ -82,7 +82,7 @@ pub(crate) fn was_present(
 ) -> Result<bool, Error> {
     match answer.status {
         status if status == done => Ok(true),
-        // An attempt before this one may have deleted it.
+        // An earlier attempt may have deleted it.
         StatusCode::NOT_FOUND => Ok(answer.is_after_lost),
         _ => Err(answer.into_error(operation)),
     }
@@ -127,12 +127,12 @@ pub(crate) fn write_metadata(headers: &mut HeaderMap, metadata: &Metadata) -> Re
     Ok(())
 }
 
-/// The metadata in an answer. Names are in lower case: HTTP does not keep theirs.
+/// The metadata in an answer. Names are in lower case: HTTP headers do not keep the case.
 pub(crate) fn read_metadata(headers: &HeaderMap) -> Metadata {
     let pairs = headers.iter().filter_map(|(name, value)| {
         Some((name.as_str().strip_prefix(METADATA_PREFIX)?, value.to_str().ok()?))
     });
-    // A service sends what it has checked. What is not metadata by our rules is left out.
+    // The service has checked its metadata. Headers that are invalid by our rules are left out.
     let valid = pairs.filter(|(name, value)| Metadata::parse([(*name, *value)]).is_ok());
     Metadata::parse(valid).unwrap_or_default()
 }
@@ -149,7 +149,7 @@ pub(crate) fn time(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> 
     header(headers, name).and_then(Timestamp::parse_rfc1123)
 }
 
-/// The error of something larger than its bound.
+/// The error for an answer or body that exceeds its limit.
 pub(crate) fn too_large(bytes: u64, bytes_max: u64) -> Error {
     Error::new(ErrorKind::TooLarge { bytes, bytes_max })
 }

@@ -1,4 +1,4 @@
-//! When a request is sent again (C-13.1 to C-13.3).
+//! When a request is retried (C-13.1 to C-13.3).
 
 use crate::env::Env;
 use crate::transport::Sent;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How often and how soon a request is sent again.
+/// How often and how soon a request is retried.
 #[derive(Clone, Debug)]
 pub struct Retry {
     attempts: u32,
@@ -18,7 +18,7 @@ pub struct Retry {
     custom: Option<Custom>,
 }
 
-/// A policy of the caller's own.
+/// A policy from the caller.
 #[derive(Clone)]
 struct Custom(Arc<Policy>);
 
@@ -30,22 +30,22 @@ impl fmt::Debug for Custom {
     }
 }
 
-/// A request that failed in a way that another attempt may not (C-13.2).
+/// A request that failed in a way that may be transient (C-13.2).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Failed {
-    /// Requests that were sent so far for the verb, this one included.
+    /// Requests sent so far for the operation, including this one.
     pub attempts: u32,
     /// The status of the response; `None` if none came.
     pub status: Option<StatusCode>,
-    /// Whether the service may have seen a request that has no response.
+    /// Whether the service may have seen a request that got no response.
     pub sent: Sent,
-    /// The pause that the service asked for.
+    /// The pause that the service requested.
     pub retry_after: Option<Duration>,
 }
 
 impl Default for Retry {
-    /// Five attempts; pauses of at most 200 ms, 400 ms and so on, at random.
+    /// Five attempts; random pauses of at most 200 ms, 400 ms and so on.
     fn default() -> Self {
         Self {
             attempts: 5,
@@ -58,31 +58,30 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// One attempt.
+    /// One attempt, no retries.
     pub fn none() -> Self {
         Self { attempts: 1, ..Self::default() }
     }
 
-    /// A policy of your own: the pause before the next attempt, or `None` to give up. It is asked about
-    /// failures that may be transient (C-13.2); the deadline of the verb and the retry budget of the
-    /// account still hold.
+    /// A custom policy: returns the pause before the next attempt, or `None` to give up. It is only called for failures
+    /// that may be transient (C-13.2); the deadline of the operation and the retry budget of the account still apply.
     pub fn custom(policy: impl Fn(&Failed) -> Option<Duration> + Send + Sync + 'static) -> Self {
         Self { custom: Some(Custom(Arc::new(policy))), ..Self::default() }
     }
 
-    /// At most so many attempts, the first one counted; zero is taken for one.
+    /// At most this many attempts, including the first; zero counts as one.
     #[must_use]
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts: attempts.max(1), ..self }
     }
 
-    /// The bound of the first pause, doubled after each attempt, and the bound of all.
+    /// The upper bound of the first pause, which doubles after each attempt, and that of all pauses.
     #[must_use]
     pub fn pauses(self, first: Duration, max: Duration) -> Self {
         Self { pause: first, pause_max: max, ..self }
     }
 
-    /// Never take equal content for the proof that a write whose answer was lost has been carried out
+    /// If the answer to a write was lost, never takes equal content as proof that it was carried out
     /// (C-13.7).
     #[must_use]
     pub fn strict(self) -> Self {
@@ -93,8 +92,8 @@ impl Retry {
         !self.strict
     }
 
-    /// The pause before the next attempt: what the service asked for, else anything up to a bound that
-    /// doubles. `None` if there is none.
+    /// The pause before the next attempt: the one that the service requested, else a random one up to a bound that
+    /// doubles. `None` if there are no attempts left.
     pub(crate) fn pause_after(&self, failed: &Failed, env: &Env) -> Option<Duration> {
         if let Some(Custom(policy)) = &self.custom {
             return policy(failed);
@@ -105,7 +104,7 @@ impl Retry {
         Some(self.backoff(failed, env))
     }
 
-    /// The pause alone, whether or not there is another attempt.
+    /// The pause, whether or not there is another attempt.
     pub(crate) fn backoff(&self, failed: &Failed, env: &Env) -> Duration {
         let doublings = failed.attempts.saturating_sub(1).min(16);
         let bound = self.pause.saturating_mul(1 << doublings).min(self.pause_max);
@@ -113,16 +112,16 @@ impl Retry {
     }
 }
 
-/// Tokens that retries of all requests of an account take, so that a sick server does not get five times
-/// its load.
+/// Tokens that the retries of all requests of an account consume, so that a failing server does not get five
+/// times its load.
 #[derive(Debug)]
 pub(crate) struct RetryBudget(AtomicU32);
 
-/// What a retry takes.
+/// What a retry costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Price {
     Ordinary = 5,
-    /// After a request that took its time to fail.
+    /// After a request that took long to fail.
     Timeout = 10,
 }
 
@@ -139,7 +138,7 @@ impl RetryBudget {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Gives a token back for a success.
+    /// Returns a token after a success.
     pub(crate) fn earn(&self) {
         let give = |tokens: u32| (tokens < Self::FULL).then_some(tokens + 1);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give);

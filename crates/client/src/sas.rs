@@ -1,4 +1,4 @@
-//! Shared access signatures that this library makes (C-16.1, C-16.2). They are signed by `wire::sas`.
+//! Creates shared access signatures (C-16.1, C-16.2). `wire::sas` signs them.
 
 mod account_sas;
 #[cfg(feature = "blob")]
@@ -33,12 +33,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The version that tokens are made for.
+/// The version of the tokens.
 pub(crate) const SAS_VERSION: &str = "2019-02-02";
-/// A token that starts now starts so much earlier, as clocks differ.
+/// A token that starts now gets a start this much earlier, because clocks differ.
 const START_MARGIN_SECONDS: u64 = 15 * 60;
 
-/// A shared access signature: a query that authorizes whoever sends it. `Debug` does not show it.
+/// A shared access signature: a query that authorizes its bearer. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SasToken(Arc<str>);
 
@@ -47,7 +47,7 @@ impl SasToken {
         Self(text.into())
     }
 
-    /// The text of the query, without a question mark.
+    /// The query string, without a question mark.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for SasToken {
     }
 }
 
-/// When, from where and over which protocol a token may be used.
+/// When, from where and over which protocol a token is valid.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) start: Option<Timestamp>,
@@ -74,7 +74,7 @@ pub(crate) struct Terms {
     pub(crate) is_https_only: bool,
 }
 
-/// The texts of terms.
+/// The terms as text.
 pub(crate) struct TermTexts {
     pub(crate) start: String,
     pub(crate) expiry: String,
@@ -89,7 +89,7 @@ impl Terms {
         {
             return Err(Error::config("a shared access signature ends before it starts"));
         }
-        // Whole seconds: all versions of the service read them.
+        // Whole seconds: all versions of the service can read them.
         let time = |time: Option<Timestamp>| {
             let whole = |time: Timestamp| Timestamp::from_unix_seconds(time.unix_seconds());
             time.map(|time| whole(time).to_string()).unwrap_or_default()
@@ -104,41 +104,41 @@ impl Terms {
     }
 }
 
-/// The methods that builders of tokens share. The builder holds its [`Terms`] in `terms` and its account in
+/// The methods common to all builders of tokens. The builder keeps its [`Terms`] in `terms` and its account in
 /// `account`.
 macro_rules! sas_terms {
     () => {
-        /// The token expires at a time.
+        /// Sets when the token expires.
         pub fn expires_at(mut self, expiry: lazuli_model::Timestamp) -> Self {
             self.terms.expiry = Some(expiry);
             self
         }
 
-        /// The token expires after a while, from now.
+        /// Sets how long the token is valid from now.
         pub fn expires_in(self, life: std::time::Duration) -> Self {
             let now = self.account.0.env.now();
             self.expires_at(crate::sas::after(now, life))
         }
 
-        /// The token starts at a time. By default it has no start, as clocks differ.
+        /// Sets when the token becomes valid. By default it has no start, because clocks differ.
         pub fn starts_at(mut self, start: lazuli_model::Timestamp) -> Self {
             self.terms.start = Some(start);
             self
         }
 
-        /// The token starts now: 15 minutes ago, as clocks differ.
+        /// The token is valid from now, actually from 15 minutes ago because clocks differ.
         pub fn starts_now(self) -> Self {
             let start = crate::sas::start_now(self.account.0.env.now());
             self.starts_at(start)
         }
 
-        /// Only callers with these addresses may use the token.
+        /// Restricts the token to callers with these addresses.
         pub fn addresses(mut self, range: std::ops::RangeInclusive<std::net::IpAddr>) -> Self {
             self.terms.addresses = Some(range);
             self
         }
 
-        /// The token may be used with TLS only.
+        /// Restricts the token to TLS.
         pub fn https_only(mut self) -> Self {
             self.terms.is_https_only = true;
             self
@@ -155,17 +155,17 @@ pub(crate) fn start_now(now: Timestamp) -> Timestamp {
     Timestamp::from_unix_seconds(now.unix_seconds().saturating_sub(START_MARGIN_SECONDS))
 }
 
-/// For builders that hold a policy in `policy`, and a key in `delegated`.
+/// For builders with a policy in `policy` and a key in `delegated`.
 macro_rules! sas_signer {
     () => {
-        /// Names a stored policy, which gives what the token leaves out.
+        /// Names a stored policy, which supplies the fields that the token omits.
         pub fn policy(mut self, id: &str) -> Self {
             self.policy = id.to_owned();
             self
         }
 
-        /// Signs with a key of a user instead of the account's: the token permits what the user's roles
-        /// permit too, and ends with the key.
+        /// Signs with a user's key instead of the account's: the token is limited by the user's roles, and expires with
+        /// the key.
         pub fn delegated_by(mut self, key: &crate::UserDelegationKey) -> Self {
             self.delegated = Some(key.clone());
             self
@@ -175,9 +175,9 @@ macro_rules! sas_signer {
 #[cfg(any(feature = "blob", feature = "queue"))]
 pub(crate) use sas_signer;
 
-/// What signs a token.
+/// The key that signs a token.
 pub(crate) enum Signer {
-    /// A key of the account of this name.
+    /// A key of the account with this name.
     Account(Arc<str>, Arc<SigningKey>),
     User(UserDelegationKey),
 }
@@ -195,7 +195,7 @@ impl Signer {
         }
     }
 
-    /// The version of the token, which is `version` if the account signs it.
+    /// The version of the token, which is `version` if it is signed with an account key.
     fn sas_version(&self, version: &'static str) -> &'static str {
         match self {
             Self::Account(..) => version,
@@ -204,12 +204,15 @@ impl Signer {
     }
 }
 
-/// A key of the account, to sign with.
+/// The account's name and key, to sign with.
 pub(crate) fn signing_key(account: &Account) -> Result<(Arc<str>, Arc<SigningKey>), Error> {
     match &account.0.credential.load().0 {
         Kind::SharedKey { account, key, .. } => Ok((account.clone(), key.clone())),
-        _ => Err(Error::config("a shared access signature is made with the account's key")
-            .with(|context| context.hint = Some("connect with Credential::shared_key".into()))),
+        _ => Err(Error::config("a shared access signature is made with the account's key").with(
+            |context| {
+                context.hint = Some("connect with the name and the key of the account".into())
+            },
+        )),
     }
 }
 
@@ -223,12 +226,12 @@ struct Letters {
     of: &'static str,
     allowed: Permissions,
     names: &'static str,
-    /// The letters in the order of the documentation.
+    /// The letters in the documented order.
     order: &'static str,
 }
 
 impl Letters {
-    /// Finds what the service would refuse (C-16.2), and returns the letters in their order.
+    /// Checks for what the service would refuse (C-16.2), and returns the letters in the documented order.
     fn check(
         &self,
         permissions: Permissions,
@@ -267,7 +270,7 @@ const OF_TABLE: Letters = Letters {
 };
 
 impl<T: TableEntity> Table<T> {
-    /// Begins a token for this table, or some of its entities. It is signed locally: no request is made.
+    /// Begins a token for this table, or some of its entities. It is signed locally, without a request.
     ///
     /// ```
     /// # use lazuli_client::{Account, Error, Permissions};
@@ -300,10 +303,10 @@ impl<T: TableEntity> Table<T> {
     }
 }
 
-/// A bound of the entities that a token covers: a partition, or a row in it.
+/// A bound of the entities that a token covers: a partition, or a row in one.
 type Bound = (String, Option<String>);
 
-/// A token for a table that is being described.
+/// A token for a table, not signed yet.
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct TableSasBuilder {
@@ -338,7 +341,7 @@ impl TableSasBuilder {
         self.range((partition, *rows.start())..=(partition, *rows.end()))
     }
 
-    /// Covers all entities from one key to another, whatever their partitions.
+    /// Covers all entities from one key to another, across partitions.
     pub fn range(mut self, keys: RangeInclusive<(&str, &str)>) -> Self {
         let bound = |(partition, row): (&str, &str)| (partition.to_owned(), Some(row.to_owned()));
         self.start = Some(bound(*keys.start()));

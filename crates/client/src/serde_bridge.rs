@@ -1,6 +1,6 @@
-//! Entities from and to types that know serde and nothing of tables (C-5.30).
+//! Converts entities from and to types that only implement serde (C-5.30).
 //!
-//! It is for moving existing types in. The derive is the main road: serde cannot tell a Guid from text.
+//! Meant for migrating existing types. Prefer the derive: serde cannot distinguish a Guid from text.
 
 mod read;
 mod table;
@@ -14,12 +14,12 @@ use crate::value::EncodeError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Names of the newtypes that pass a Guid and a time as themselves.
+/// Names of the newtypes that carry a Guid and a time through serde unchanged.
 const GUID: &str = "$lazuli_client::Guid";
 const TIMESTAMP: &str = "$lazuli_client::Timestamp";
 
 impl Entity {
-    /// The entity of a value that serde can take apart: a struct or a map of plain values.
+    /// Serializes a value to an entity: a struct or a map of plain values.
     pub fn serialize<T: Serialize + ?Sized>(
         partition_key: impl Into<String>,
         row_key: impl Into<String>,
@@ -30,7 +30,7 @@ impl Entity {
         Ok(properties.into_iter().fold(entity, |entity, (name, value)| entity.with(name, value)))
     }
 
-    /// The properties as a type that serde can put together.
+    /// Deserializes the properties into a type.
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let read = T::deserialize(read::row(self));
         read.map_err(|read::ReadError(reason)| {
@@ -51,7 +51,7 @@ pub mod serde_guid {
     use lazuli_model::Guid;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Passes the Guid as itself.
+    /// Passes the Guid through unchanged.
     pub fn serialize<S: Serializer>(guid: &Guid, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_newtype_struct(GUID, &guid.to_string())
     }
@@ -70,7 +70,7 @@ pub mod serde_timestamp {
     use lazuli_model::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Passes the time as itself.
+    /// Passes the time through unchanged.
     pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
         serializer.serialize_newtype_struct(TIMESTAMP, time.text(&mut buffer))

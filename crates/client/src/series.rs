@@ -1,4 +1,4 @@
-//! Many values of one kind in one field, a property each: `D001`, `D002`, .. (P-9, P-10).
+//! Many values of one kind in one field, one property each: `D001`, `D002`, .. (P-9, P-10).
 
 use crate::column::{ColumnArg, Settable};
 use crate::entity::Properties;
@@ -57,7 +57,7 @@ impl<V: fmt::Debug, const N: usize> fmt::Debug for Series<V, N> {
 }
 
 impl<V: StoredAs<Plain>, const N: usize> Series<V, N> {
-    /// How many values there are.
+    /// The number of values.
     pub const POINTS: usize = N;
 
     #[doc(hidden)]
@@ -77,7 +77,7 @@ impl<V: StoredAs<Plain>, const N: usize> Series<V, N> {
     }
 }
 
-/// Digits of the numbers of so many points.
+/// The number of digits in the names of this many points.
 pub(crate) const fn digits(points: usize) -> usize {
     let (mut digits, mut rest) = (1, points / 10);
     while rest > 0 {
@@ -86,12 +86,12 @@ pub(crate) const fn digits(points: usize) -> usize {
     digits
 }
 
-/// The property of the point at `index`, which is counted from 1 in its name.
+/// The property of the point at `index`; names count from 1.
 fn point_name(prefix: &str, points: usize, index: usize) -> String {
     format!("{prefix}{:0width$}", index + 1, width = digits(points))
 }
 
-/// The index of the point that a property holds, if it is one of this series.
+/// The index of the point in a property, if it belongs to this series.
 pub(crate) fn point_of(name: &str, prefix: &str, points: usize) -> Option<usize> {
     let number = name.strip_prefix(prefix)?;
     let is_number = number.len() == digits(points) && number.bytes().all(|b| b.is_ascii_digit());
@@ -112,8 +112,8 @@ impl<E, V> SeriesColumn<E, V> {
         Self { prefix, points, of: PhantomData }
     }
 
-    /// One of its values, counted from 0 as in the field: `Year::DAYS.point(299)` is `D300`. One that the
-    /// field does not have makes the merge fail.
+    /// One of its values, counted from 0 as in the field: `Year::DAYS.point(299)` is `D300`. An index out of range
+    /// makes the merge fail.
     pub fn point(self, index: usize) -> PointColumn<E, V> {
         let is_there = index < self.points;
         let name = is_there.then(|| point_name(self.prefix, self.points, index)).ok_or(index);
@@ -138,7 +138,7 @@ impl<E, V> fmt::Debug for SeriesColumn<E, V> {
 /// One value of a series.
 #[derive(Debug)]
 pub struct PointColumn<E, V> {
-    /// The name of the property; the number of a point that there is not.
+    /// The name of the property; or the number of a point that does not exist.
     name: Result<String, usize>,
     of: PhantomData<fn() -> (E, V)>,
 }

@@ -19,7 +19,7 @@ const PROPERTIES: &str = "restype=service&comp=properties";
 const STATS: &str = "restype=service&comp=stats";
 
 impl<T: TableEntity> Table<T> {
-    /// The access policies that are stored with this table.
+    /// The access policies stored with this table.
     pub fn policies(&self) -> Request<AccessPolicies> {
         let (account, path) = (self.account.clone(), format!("/{}", self.name()));
         let name = self.name().to_owned();
@@ -33,9 +33,8 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Stores access policies with this table, instead of those it has: at most five, each with an id of 1
-    /// to 64 characters. Tokens name them by [`crate::TableSasBuilder::policy`]; to revoke those tokens,
-    /// store policies without that id.
+    /// Replaces the access policies stored with this table: at most five, each with an id of 1 to 64 characters.
+    /// Tokens name them by [`crate::TableSasBuilder::policy`]; to revoke those tokens, store policies without that id.
     pub fn set_policies(&self, policies: impl Into<Vec<AccessPolicy>>) -> Request<()> {
         let (account, path) = (self.account.clone(), format!("/{}", self.name()));
         let (name, policies) = (self.name().to_owned(), AccessPolicies::new(policies.into()));
@@ -64,7 +63,7 @@ impl Tables {
         })
     }
 
-    /// Changes settings of the table service; sections that are absent keep their values.
+    /// Changes settings of the table service; absent sections keep their values.
     pub fn set_properties(&self, patch: ServicePropertiesPatch) -> Request<()> {
         let account = self.account().clone();
         Request::new(|options| async move {
@@ -77,7 +76,7 @@ impl Tables {
         })
     }
 
-    /// How far the secondary location has come. Only the secondary answers it.
+    /// Replication status of the secondary location. Only the secondary answers this.
     pub fn stats(&self) -> Request<GeoReplication> {
         let account: Account = self.account().clone();
         Request::new(|options| async move {

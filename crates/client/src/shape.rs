@@ -1,4 +1,4 @@
-//! What a type asks of every write of its values, and a union for each of its variants (C-6, C-9.5, C-15.2).
+//! What a type requires of every write of its values, and a union of those of each variant (C-6, C-9.5, C-15.2).
 
 use crate::encryption::declares_secrets;
 use crate::entity::{Entity, TableEntity};
@@ -6,12 +6,16 @@ use crate::error::Error;
 use crate::index::IndexDef;
 use crate::kind::Kind;
 use crate::large::has_large;
+use crate::layout::Layout;
 use crate::property::PropertyDef;
 
-/// What one type declares. The values of a union have the shapes of their variants: what is encrypted, indexed,
-/// listed or put into blobs is asked of the value, so that no way to write it can miss it.
+/// The declarations of one type. A value of a union has the shape of its variant: encryption, indexes, lists and
+/// blobs are determined from the value, so that no kind of write can miss them.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    pub(crate) name: fn() -> &'static str,
+    pub(crate) table: Option<&'static str>,
+    pub(crate) layout: Layout,
     pub(crate) properties: &'static [PropertyDef],
     pub(crate) kind: Option<Kind>,
     pub(crate) indexes: &'static [IndexDef],
@@ -25,9 +29,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What a type declares.
+    /// The shape of a type.
     pub const fn of<T: TableEntity>() -> Self {
         Self {
+            name: std::any::type_name::<T>,
+            table: T::TABLE,
+            layout: T::LAYOUT,
             properties: T::PROPERTIES,
             kind: T::KIND,
             indexes: T::INDEXES,
@@ -40,13 +47,13 @@ impl Shape {
         }
     }
 
-    /// Whether a value is more rows than one.
+    /// Whether a value takes more than one row.
     pub const fn is_wide(&self) -> bool {
         self.parts > 0
     }
 }
 
-/// What several slices hold, one after the other. `N` is the sum of their lengths.
+/// Concatenates slices. `N` is the sum of their lengths.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 pub const fn concat<T: Copy, const N: usize>(parts: &[&[T]], filler: T) -> [T; N] {
     let mut all = [filler; N];
@@ -82,6 +89,12 @@ const fn any_listed(mut shapes: &[Shape]) -> bool {
     false
 }
 
+/// The indexes of a type; of a union those of all its types.
+#[cfg(feature = "patterns")]
+pub(crate) fn indexes_of<T: TableEntity>() -> impl Iterator<Item = &'static IndexDef> {
+    T::SHAPES.iter().flat_map(|shape| shape.indexes)
+}
+
 /// Whether values of a type may have copies that an index keeps.
 pub(crate) const fn is_indexed<T: TableEntity>() -> bool {
     any_indexed(T::SHAPES)
@@ -92,11 +105,12 @@ pub(crate) const fn is_listed<T: TableEntity>() -> bool {
     any_listed(T::SHAPES)
 }
 
-/// What the type of a table asks of entities of any shape that are written there (C-9.5).
+/// What the type of a table requires of writes of untyped entities (C-9.5).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     is_indexed: bool,
     is_listed: bool,
+    is_model: bool,
     /// The properties that its types declare, if some are secret.
     pub(crate) secrets: Option<&'static [PropertyDef]>,
 }
@@ -104,15 +118,22 @@ pub(crate) struct Rule {
 impl Rule {
     pub(crate) const fn of<T: TableEntity>() -> Self {
         if T::IS_DYNAMIC {
-            return Self { is_indexed: false, is_listed: false, secrets: None };
+            return Self { is_indexed: false, is_listed: false, is_model: false, secrets: None };
         }
         let secrets = if declares_secrets(T::PROPERTIES) { Some(T::PROPERTIES) } else { None };
-        Self { is_indexed: is_indexed::<T>(), is_listed: is_listed::<T>(), secrets }
+        let (is_indexed, is_listed) = (is_indexed::<T>(), is_listed::<T>());
+        Self { is_indexed, is_listed, is_model: T::IS_MODEL, secrets }
     }
 
-    /// Fails if a write of an entity of any shape would leave copies or lists as they are: only a table that is
-    /// retyped has such writes.
+    /// Fails if a write would leave counts as they are, whatever it writes.
+    pub(crate) fn check_counts(self) -> Result<(), Error> {
+        if self.is_model { Err(uncounted()) } else { Ok(()) }
+    }
+
+    /// Fails if a write of an untyped entity would leave copies or lists out of date: only a retyped table has
+    /// such writes.
     pub(crate) fn check(self) -> Result<(), Error> {
+        self.check_counts()?;
         if self.is_listed {
             return Err(unlisted());
         }
@@ -126,16 +147,24 @@ impl Rule {
     }
 }
 
+/// The error of a write that would leave what the types of a model keep of each other (P-5.2e).
+pub(crate) fn uncounted() -> Error {
+    let error = Error::config("the types of a model are written by a ModelTable");
+    error.with(|context| {
+        context.hint = Some("see Tables::model; table.retyped() writes past it".into());
+    })
+}
+
 /// The error of a write that would leave lists as they are (C-9.5).
 pub(crate) fn unlisted() -> Error {
     let error = Error::config("a type with lists is written by a ListTable");
     error.with(|context| context.hint = Some("see Account::lists".into()))
 }
 
-/// What the rows of a table declare: all of it, and that of one row.
+/// The declarations for the rows of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Declared {
-    /// Of all types that rows may have.
+    /// Those of all types that rows may have.
     pub(crate) all: &'static [PropertyDef],
     of_row: fn(&Entity) -> &'static [PropertyDef],
 }

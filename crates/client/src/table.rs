@@ -4,7 +4,7 @@ use crate::account::Account;
 use crate::batch::Batch;
 use crate::bulk::Bulk;
 use crate::call::{About, Answer, Call, CallOptions, header};
-use crate::codec::{self, encode};
+use crate::codec::{self, encode, encode_read};
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter;
@@ -13,7 +13,7 @@ use crate::index::Indexing;
 use crate::key::IntoKey;
 use crate::options::{read_options, verb_options};
 use crate::query::{Query, Selection};
-use crate::shape::{Declared, Rule, is_listed, unlisted};
+use crate::shape::{Declared, Rule, is_listed, uncounted, unlisted};
 use crate::tables::{self, Tables};
 use crate::transaction::{Transact, Transaction};
 use crate::update::{Change, Update};
@@ -57,8 +57,7 @@ impl<T: TableEntity> Table<T> {
         self.account.unprotected().tables()
     }
 
-    /// The same table, whose entities are encrypted before they are sent and decrypted when they were
-    /// read.
+    /// The same table, with entities encrypted before they are sent and decrypted after they are read.
     #[cfg(feature = "encryption")]
     #[must_use]
     pub fn encrypted(
@@ -69,7 +68,7 @@ impl<T: TableEntity> Table<T> {
         self
     }
 
-    /// Reads one entity; `None` if it does not exist. The type follows from the key: two texts give an
+    /// Reads one entity; `None` if it does not exist. The key determines the type: two strings give an
     /// [`Entity`].
     pub fn get<K: IntoKey>(&self, key: K) -> Get<K::Entity> {
         Get {
@@ -81,14 +80,14 @@ impl<T: TableEntity> Table<T> {
         }
     }
 
-    /// Reads many entities by their keys, in parallel. The result has the order of `keys`, and `None` for
-    /// each that does not exist.
+    /// Reads many entities by their keys, in parallel. The result is in the order of `keys`, with `None` for
+    /// each entity that does not exist.
     pub fn get_many<K: IntoKey>(&self, keys: impl IntoIterator<Item = K>) -> GetMany<K::Entity> {
         let keys = keys.into_iter().map(IntoKey::into_key).collect();
         GetMany::new(self.account.clone(), self.name.clone(), keys)
     }
 
-    /// Reads the entities of one partition, or of some, that a filter names.
+    /// Reads the entities in the partition or partitions that a filter names.
     ///
     /// A filter that names no partition fails with [`ErrorKind::WouldScan`] before any request: see
     /// [`Table::scan`].
@@ -96,33 +95,34 @@ impl<T: TableEntity> Table<T> {
         Query::new(self, selection.into(), false)
     }
 
-    /// Reads whole partitions side by side: one query each, in key order unless
+    /// Reads whole partitions in parallel: one query each, in key order unless
     /// [`Query::unordered`] says otherwise.
     pub fn query_partitions<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Query<T> {
         self.query(filter::partitions(keys))
     }
 
-    /// Reads the whole table, entity by entity. Use [`Query::filter`] to have some of them returned.
+    /// Reads the whole table. Use [`Query::filter`] to have only some entities returned.
     pub fn scan(&self) -> Query<T> {
         Query::new(self, Selection::all(), true)
     }
 
-    /// Inserts an entity; fails with a conflict if its keys are taken.
+    /// Inserts an entity; fails with a conflict if its key is taken.
     ///
-    /// If the answer is lost, the library looks at what is there. Dropping the future before it is ready
-    /// leaves it open whether the write happened; that holds for every write.
+    /// If the answer is lost, the library checks what is stored. If the future is dropped before it is ready, the
+    /// write may or may not have happened; that holds for every write.
     pub fn insert(&self, value: &T) -> Write {
         self.write(WriteVerb::Insert, value, None)
     }
 
     /// Replaces the entity if it has not changed since it was read. Properties that `T` does not
-    /// know are removed.
+    /// know are removed. A value that has another key by now is refused.
     pub fn replace(&self, loaded: &Loaded<T>) -> Write {
         let etag = Some(loaded.etag().as_str());
-        self.write_read(WriteVerb::Replace, loaded, Some(loaded), etag).based_on(loaded.write_ids())
+        self.write_encoded(WriteVerb::Replace, loaded, encode_read(loaded), Some(loaded), etag)
+            .based_on(loaded.write_ids())
     }
 
-    /// Replaces the entity if it is of this version: for versions that were stored elsewhere.
+    /// Replaces the entity if it still has this version: for etags that were stored elsewhere.
     pub fn replace_if_match(&self, value: &T, etag: &ETag) -> Write {
         self.write(WriteVerb::Replace, value, Some(etag.as_str()))
     }
@@ -142,16 +142,16 @@ impl<T: TableEntity> Table<T> {
         self.write(WriteVerb::UpsertMerge, value, None)
     }
 
-    /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
-    /// must exist, unless [`Merge::or_insert`] says otherwise; `merge(&loaded)` must find it as it was read.
+    /// Sets the named properties and leaves the others: `merge(key).set("Age", 35)`. The entity must exist, unless
+    /// [`Merge::or_insert`] says otherwise; with `merge(&loaded)` it must not have changed since it was read.
     pub fn merge<K: IntoKey>(&self, key: K) -> Merge<K::Entity> {
         Merge::of(&self.account, &self.name, key, K::Entity::PROPERTIES)
             .under(const { Rule::of::<T>() }, K::Entity::IS_DYNAMIC)
             .unless(Self::bypassed::<K::Entity>())
     }
 
-    /// Merges what is different in `new` into an entity that was read, if it has not changed since. A
-    /// property that must go makes it fail: a merge cannot remove one (C-9.4).
+    /// Merges the differences between `old` and `new`, if the entity has not changed since it was read. Fails if a
+    /// property would have to be removed: a merge cannot do that (C-9.4).
     pub fn merge_changes(&self, old: &Loaded<T>, new: &T) -> Merge<T> {
         let merge =
             Merge::new(&self.account, &self.name, Ok(old.loaded_key().clone()), T::PROPERTIES);
@@ -172,7 +172,7 @@ impl<T: TableEntity> Table<T> {
             .unless(Self::bypassed::<T>().or_else(|| dynamic::<T>(loaded)))
     }
 
-    /// Deletes an entity if it is of this version.
+    /// Deletes an entity if it still has this version.
     pub fn delete_if_match<K: IntoKey>(&self, key: K, etag: &ETag) -> Delete {
         let etag = Some(etag.as_str());
         Delete::new(&self.account, &self.name, key.into_key(), etag)
@@ -187,7 +187,7 @@ impl<T: TableEntity> Table<T> {
             .unless(Self::bypassed::<K::Entity>())
     }
 
-    /// Reads an entity, applies `change`, and writes it back if it has not changed meanwhile; otherwise
+    /// Reads an entity, applies `change`, and writes it back if it has not changed in the meantime; otherwise
     /// starts over.
     pub fn update_with<K, F>(&self, key: K, change: F) -> Update<K::Entity, F>
     where
@@ -236,20 +236,10 @@ impl<T: TableEntity> Table<T> {
     }
 
     fn write(&self, verb: WriteVerb, value: &T, if_match: Option<&str>) -> Write {
-        self.write_read(verb, value, None, if_match)
+        self.write_encoded(verb, value, encode(value), None, if_match)
     }
 
-    fn write_read(
-        &self,
-        verb: WriteVerb,
-        value: &T,
-        loaded: Option<&Loaded<T>>,
-        if_match: Option<&str>,
-    ) -> Write {
-        self.write_encoded(verb, value, encode(value), loaded, if_match)
-    }
-
-    /// Writes what a value was encoded as.
+    /// Writes an encoded value.
     pub(crate) fn write_encoded(
         &self,
         verb: WriteVerb,
@@ -259,13 +249,17 @@ impl<T: TableEntity> Table<T> {
         if_match: Option<&str>,
     ) -> Write {
         let indexing = Indexing::of_value(verb, value, &prepared, loaded, if_match);
+        let prepared = prepared.map(|(key, properties)| (key, verb.stored(properties)));
         let write = Write::new(&self.account, &self.name, verb, prepared, if_match);
         write.keeping(value.shape().write_ids).indexed(indexing)
     }
 
-    /// The error of a write by an untyped key, which would leave the copies of an indexed type as they are:
-    /// only a table that is retyped has such writes (C-9.5).
+    /// The error of a write by an untyped key, which would leave the copies of an indexed type as they are, and of any write
+    /// of a model: only a table that is retyped has such writes (C-9.5).
     fn bypassed<E: TableEntity>() -> Option<Error> {
+        if T::IS_MODEL {
+            return Some(uncounted());
+        }
         if const { is_listed::<E>() } {
             return Some(unlisted());
         }
@@ -273,12 +267,12 @@ impl<T: TableEntity> Table<T> {
     }
 }
 
-/// The error of a write of an entity of any shape that is a value of a union whose types ask for more.
+/// The error of writing an untyped entity to a union whose types need more than a plain write.
 fn dynamic<T: TableEntity>(value: &T) -> Option<Error> {
     if value.shape().is_dynamic { Rule::of::<T>().check().err() } else { None }
 }
 
-/// The properties of `new` that `old` has not, or has otherwise.
+/// The properties of `new` that are missing or different in `old`.
 fn changes<T: TableEntity>(old: &Loaded<T>, new: &T) -> Result<Vec<(String, Value)>, Error> {
     let ((_, before), (key, after)) = (encode(&**old)?, encode(new)?);
     if key != *old.loaded_key() {
@@ -312,7 +306,7 @@ impl<T> fmt::Debug for Table<T> {
 
 /// The path of an entity.
 pub(crate) fn entity_path(table: &TableName, key: &EntityKey) -> String {
-    // Room for names and keys of a usual length, which need no escapes.
+    // Room for names and keys of a usual length without escapes.
     let mut path = Vec::with_capacity(128);
     write_entity_path(&mut path, table, key);
     String::from_utf8(path).unwrap_or_default()
@@ -324,7 +318,7 @@ pub(crate) fn write_entity_path(out: &mut Vec<u8>, table: &TableName, key: &Enti
     write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
 }
 
-/// The read of one entity.
+/// A read of one entity.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Get<T> {
     account: Account,
@@ -341,7 +335,7 @@ impl<T: TableEntity> Get<T> {
         Self { options, ..self }
     }
 
-    /// An absent entity is an error: [`ErrorKind::NotFound`].
+    /// Makes an absent entity an error: [`ErrorKind::NotFound`].
     pub async fn required(self) -> Result<Loaded<T>, Error> {
         let Self { account, name, key, options, of: _ } = self;
         let key = key.map_err(|error| error.at("get", Some(name.as_str()), None))?;
@@ -380,11 +374,11 @@ pub(crate) async fn get<T: TableEntity>(
     }
 }
 
-/// An entity as it was answered.
+/// The answer to a point read.
 pub(crate) struct PointAnswer(Answer);
 
 impl PointAnswer {
-    /// The value of the entity; `None` if it is a row that the type does not count as one.
+    /// The value of the entity; `None` if the type does not count this row as an entity.
     pub(crate) async fn decode<T: TableEntity>(
         &self,
         account: &Account,

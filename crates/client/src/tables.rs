@@ -29,7 +29,7 @@ const CREATE: &str = "create table";
 const DELETE: &str = "delete table";
 const ALREADY_EXISTS: &str = "TableAlreadyExists";
 const BEING_DELETED: &str = "TableBeingDeleted";
-/// How long a name may take to become free, and how often it is tried.
+/// How long to wait until a name is free, and the pause between tries.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(60);
 const FREE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -57,8 +57,8 @@ impl Tables {
         self.table_of(name)
     }
 
-    /// Checks that the rows of types which share tables can be told apart by their keys (P-0.4), as the compiler
-    /// checks within a type and within a union. Sends nothing: call it when the program starts.
+    /// Checks that rows of types that share tables can be distinguished by their keys (P-0.4), as the compiler
+    /// checks within a type and between the entities of a union. Sends nothing: call it when the program starts.
     ///
     /// ```
     /// # use lazuli_client::prelude::*;
@@ -81,7 +81,7 @@ impl Tables {
         Ok(Table::new(self.account.clone(), parse(name)?))
     }
 
-    /// The table that a type names.
+    /// The table that the type names.
     pub fn of<T: TableEntity>(&self) -> Result<Table<T>, Error> {
         let name = T::TABLE.ok_or_else(|| {
             Error::config(format!("{} names no table", std::any::type_name::<T>()))
@@ -120,7 +120,8 @@ impl Tables {
     pub fn create_when_free(&self, name: &str) -> Request<Table<Entity>> {
         self.verb(name, |tables, table, options| async move {
             let env = tables.account.0.env.clone();
-            let deadline = env.elapsed() + options.timeout.unwrap_or(FREE_WAIT_MAX);
+            let wait = options.timeout.unwrap_or(FREE_WAIT_MAX);
+            let deadline = env.elapsed().saturating_add(wait);
             loop {
                 let answer = tables.send_create(&table, options.clone(), None).await?;
                 if is_created(&answer) {
@@ -171,7 +172,7 @@ impl Tables {
         Request::new(|options| tables.names(None, options))
     }
 
-    /// The names of the tables that begin with `prefix`, in order.
+    /// The names of the tables whose name begins with `prefix`, in order.
     pub fn list_prefix(&self, prefix: &str) -> Request<Vec<String>> {
         let (tables, filter) = (self.clone(), col("TableName").starts_with(prefix));
         Request::new(|options| tables.names(Some(filter), options))
@@ -243,7 +244,7 @@ impl Tables {
         self.account.exchange(&call).await.map_err(|error| place(error, CREATE, &table.name))
     }
 
-    /// Deletes a table; false if there was none.
+    /// Deletes a table; false if it did not exist.
     async fn send_delete(
         &self,
         name: &TableName,
@@ -256,12 +257,12 @@ impl Tables {
         let answer = self.account.exchange(&call).await.map_err(|e| place(e, DELETE, name))?;
         match answer.status {
             StatusCode::NO_CONTENT => Ok(true),
-            // An attempt before this one deleted it, or somebody did: it is gone (C-13).
+            // An earlier attempt deleted it, or another client did: either way it is gone (C-13).
             StatusCode::NOT_FOUND if answer.is_after_lost => Ok(true),
             StatusCode::NOT_FOUND if may_be_absent => Ok(false),
             _ => {
                 let error = place(answer.into_error(DELETE), DELETE, name);
-                // The service calls a missing table a missing resource.
+                // The service reports a missing table as a missing resource.
                 Err(match error.kind() {
                     ErrorKind::NotFound => error.with_kind(ErrorKind::TableNotFound),
                     _ => error,
@@ -275,7 +276,7 @@ fn is_created(answer: &Answer) -> bool {
     matches!(answer.status, StatusCode::CREATED | StatusCode::NO_CONTENT)
 }
 
-/// Says where it happened.
+/// Adds the operation and the table to an error.
 fn place(error: Error, operation: &'static str, table: &TableName) -> Error {
     error.at(operation, Some(table.as_str()), None)
 }
@@ -290,7 +291,7 @@ fn table_path(name: &TableName) -> String {
     String::from_utf8(path).unwrap_or_default()
 }
 
-/// The headers of every request, and those of this one, with room for what it gets when it is signed.
+/// The headers of every request plus those of this one, with room for those that signing adds.
 pub(crate) fn headers(own: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12 + own.len());
     headers.extend([

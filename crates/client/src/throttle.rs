@@ -1,13 +1,13 @@
-//! Requests that slow down together when the service asks for it (C-12.5).
+//! Requests that slow down together when the service throttles (C-12.5).
 
 use crate::env::Env;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many requests may be under way, and until when all of them wait.
+/// How many requests may be under way, and until when all of them must wait.
 ///
-/// A throttled answer halves the number, an answer that is not throttled adds one. Answers to requests
-/// that were already under way at the last halving say nothing new and change nothing.
+/// A throttling answer halves the number, any other answer adds one. Answers to requests that were already under
+/// way at the last halving carry no new information and change nothing.
 #[derive(Debug)]
 pub(crate) struct Throttle(Mutex<State>);
 
@@ -31,17 +31,17 @@ impl Throttle {
         }))
     }
 
-    /// Requests that may be under way.
+    /// How many requests may be under way.
     pub(crate) fn requests(&self) -> usize {
         self.state().requests
     }
 
-    /// Throttled answers so far.
+    /// Throttling answers so far.
     pub(crate) fn throttled(&self) -> u64 {
         self.state().throttled
     }
 
-    /// The service asked to wait for `pause`.
+    /// Handles an answer that asked to wait for `pause`.
     pub(crate) fn slow_down(&self, now: Duration, pause: Duration) {
         let mut state = self.state();
         state.throttled += 1;
@@ -51,16 +51,16 @@ impl Throttle {
         state.paused_until = state.paused_until.max(now.saturating_add(pause));
     }
 
-    /// The service carried out a request.
+    /// Handles a request that the service carried out.
     pub(crate) fn speed_up(&self) {
         let mut state = self.state();
         state.requests = (state.requests + 1).min(state.requests_max);
     }
 
-    /// Ready when no pause is left.
-    pub(crate) async fn wait(&self, env: &Env) {
+    /// Ready when no pause is left, or at the deadline.
+    pub(crate) async fn wait(&self, env: &Env, deadline: Duration) {
         loop {
-            let until = self.state().paused_until;
+            let until = self.state().paused_until.min(deadline);
             let now = env.elapsed();
             if now >= until {
                 return;

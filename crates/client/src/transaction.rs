@@ -4,7 +4,7 @@ use crate::BoxFuture;
 use crate::account::Account;
 use crate::batch::{self, Operation, Trust};
 use crate::call::CallOptions;
-use crate::codec::encode;
+use crate::codec::{encode, encode_read};
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{CopyRow, blind, fold, in_partition};
@@ -26,9 +26,9 @@ use row::Row;
 
 const ATTEMPTS: u32 = 8;
 
-/// A transaction while a function runs: reads go to the table, writes wait for the end. Cheap to clone.
+/// A transaction while its function runs: reads go to the table, writes are collected until the end. Cheap to clone.
 ///
-/// What is read and not written is not checked at the end, unless [`Transaction::guard`] says so: two
+/// An entity that is read but not written is not checked at the end, unless [`Transaction::guard`] is called: two
 /// transactions that each read what the other writes may both be carried out.
 #[derive(Clone, Debug)]
 pub struct Transaction(Arc<Inner>);
@@ -37,7 +37,7 @@ pub struct Transaction(Arc<Inner>);
 struct Inner {
     table: Table<Entity>,
     partition: String,
-    /// What the type of the table asks of entities of any shape.
+    /// The rule that the table's type imposes on untyped entities.
     rule: Rule,
     rows: Mutex<Vec<Row>>,
 }
@@ -48,14 +48,14 @@ impl Transaction {
         Self(Arc::new(Inner { table, partition, rule, rows: Mutex::default() }))
     }
 
-    /// Reads an entity, as this transaction leaves it; `None` if it does not exist.
+    /// Reads an entity as this transaction will leave it; `None` if it does not exist.
     pub fn get<K: IntoKey>(&self, key: K) -> TransactionGet<K::Entity> {
         let key = key.into_key().map_err(Error::from);
         TransactionGet { transaction: self.clone(), key, of: PhantomData }
     }
 
-    /// Reads entities of the partition, before the first write: what this transaction has written no query would find, so that
-    /// one that comes later fails.
+    /// Reads entities of the partition. Allowed only before the first write: a query does not see this transaction's
+    /// writes, so a later query fails.
     pub fn query<T: TableEntity>(&self, selection: impl Into<Selection>) -> Query<T> {
         let query = self.0.table.retyped::<T>().query(selection);
         if self.rows().iter().all(Row::is_unchanged) {
@@ -64,30 +64,26 @@ impl Transaction {
         query.failing(Error::config("a transaction queries before its first write"))
     }
 
-    /// Inserts an entity; its keys must be free.
+    /// Inserts an entity; its key must be free.
     pub fn insert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
-        let (key, properties) = self.encode(value)?;
+        let (key, properties) = self.encoded(value, encode(value))?;
         let copies = in_partition(value, &key, &properties)?;
-        self.change(key, |row| {
-            row.index(&[], copies);
-            row.insert(properties)
-        })
+        self.change(key, |row| row.index(&[], copies, |row| row.insert(properties)))
     }
 
     /// Writes an entity that was read.
     pub fn replace<T: TableEntity>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
-        let (key, properties) = self.encode(&**loaded)?;
+        let (key, properties) = self.encoded(&**loaded, encode_read(loaded))?;
         let copies = in_partition(&**loaded, &key, &properties)?;
         let old = copies_before(loaded)?;
         self.change(key, |row| {
-            row.index(old, copies);
-            row.replace(properties, loaded.etag(), loaded.write_ids())
+            row.index(old, copies, |row| row.replace(properties, loaded.etag(), loaded.write_ids()))
         })
     }
 
     /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
-        let (key, properties) = self.encode(value)?;
+        let (key, properties) = self.encoded(value, encode(value))?;
         if !value.shape().indexes.is_empty() {
             return Err(blind(key));
         }
@@ -102,29 +98,36 @@ impl Transaction {
         self.check(&**loaded)?;
         let old = copies_before(loaded)?;
         self.change(loaded.loaded_key().clone(), |row| {
-            row.index(old, Vec::new());
-            row.delete(loaded.etag(), loaded.write_ids())
+            row.index(old, Vec::new(), |row| row.delete(loaded.etag(), loaded.write_ids()))
         })
     }
 
-    /// Has the transaction fail if this entity changes before its end. Costs one of its 100 operations,
-    /// and gives the entity a new version.
+    /// Makes the transaction fail if this entity changes before its end. Costs one of its 100 operations, and gives
+    /// the entity a new version.
     pub fn guard<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
         self.change(loaded.loaded_key().clone(), |row| row.guard(loaded.etag(), loaded.write_ids()))
     }
 
-    /// Fails if `value` is of any shape, and the types of the table ask for more.
+    /// Fails if the types of the table ask for more, of all writes or of those of entities of any shape.
     fn check<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
-        if !value.shape().is_dynamic {
-            return Ok(());
-        }
-        Rule::of::<T>().check()?;
-        self.0.rule.check().map_err(|error| error.at("transact", Some(self.0.table.name()), None))
+        let checked = if value.shape().is_dynamic {
+            Rule::of::<T>().check()?;
+            self.0.rule.check()
+        } else {
+            self.0.rule.check_counts()
+        };
+        checked.map_err(|error| error.at("transact", Some(self.0.table.name()), None))
     }
 
-    fn encode<T: TableEntity>(&self, value: &T) -> Result<(EntityKey, Properties), Error> {
+    /// What a value was encoded as, under the rules of the table.
+    fn encoded<T: TableEntity>(
+        &self,
+        value: &T,
+        encoded: Result<(EntityKey, Properties), Error>,
+    ) -> Result<(EntityKey, Properties), Error> {
         self.check(value)?;
-        let (key, mut properties) = encode(value)?;
+        let (key, mut properties) =
+            encoded.map_err(|error| error.at("transact", Some(self.0.table.name()), None))?;
         properties.settle(self.0.rule.secrets, value.shape().is_dynamic);
         Ok((key, properties))
     }
@@ -154,7 +157,7 @@ impl Transaction {
         }
     }
 
-    /// All writes: of the entities, then of the copies that indexes keep of them.
+    /// All writes: of the entities, then of their index copies.
     fn operations(&self) -> Result<Vec<Operation>, Error> {
         let rows = self.rows();
         let copies = fold(rows.iter().flat_map(Row::copy_changes).collect())?;
@@ -166,7 +169,7 @@ impl Transaction {
     }
 }
 
-/// The copies that an entity had when it was read; an error if that is not known, and it may have some.
+/// The copies that an entity had when it was read; an error if that is unknown and it may have some.
 fn copies_before<T: TableEntity>(loaded: &Loaded<T>) -> Result<&[CopyRow], Error> {
     match loaded.copies() {
         Some(copies) => Ok(copies),
@@ -175,7 +178,7 @@ fn copies_before<T: TableEntity>(loaded: &Loaded<T>) -> Result<&[CopyRow], Error
     }
 }
 
-/// The read of one entity in a transaction.
+/// A read of one entity in a transaction.
 #[must_use = "nothing is sent before `.await`"]
 pub struct TransactionGet<T> {
     transaction: Transaction,
@@ -184,7 +187,7 @@ pub struct TransactionGet<T> {
 }
 
 impl<T: TableEntity> TransactionGet<T> {
-    /// An absent entity is an error: [`ErrorKind::NotFound`].
+    /// Makes an absent entity an error: [`ErrorKind::NotFound`].
     pub async fn required(self) -> Result<Loaded<T>, Error> {
         let (key, table) = (self.key.as_ref().ok().cloned(), self.transaction.0.table.clone());
         let found = self.run().await?;
@@ -216,7 +219,7 @@ impl<T: TableEntity> IntoFuture for TransactionGet<T> {
     }
 }
 
-/// Names the parameters of [`Transact`] that no field holds.
+/// Names the type parameters of [`Transact`] that no field uses.
 type Of<'f, W, R> = fn(&'f ()) -> (W, R);
 
 /// A function that runs until its transaction commits.
@@ -251,7 +254,7 @@ where
         }
     }
 
-    /// So many attempts, instead of eight, before it fails with [`ErrorKind::Contended`].
+    /// The number of attempts before it fails with [`ErrorKind::Contended`]; eight by default.
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts: attempts.max(1), ..self }
     }
@@ -262,22 +265,26 @@ where
         let place =
             |error: Error, table: &TableName| error.at("transact", Some(table.as_str()), None);
         let env = self.account.0.env.clone();
+        let deadline = self.options.deadline(&env);
         for attempts in 1..=self.attempts {
             let table = Table::new(self.account.clone(), self.table.clone());
             let transaction = Transaction::new(table, &self.partition, self.rule);
             let result = (self.work)(transaction.clone()).await?;
             let operations = transaction.operations().map_err(|error| place(error, &self.table))?;
-            let options = self.options.clone();
+            let options = self.options.until(deadline, &env);
             // Whoever took something out by deleting it has it, and nobody else.
             let (account, table, own) = (&self.account, &self.table, env.guid());
             let commit = batch::send_trusting(account, table, operations, own, Trust::Ids, options);
             match commit.await {
                 Ok(_) => return Ok(result),
-                // Doing it twice is worse than not knowing (C-10.3).
+                // A second execution is worse than an unknown outcome (C-10.3).
                 Err(error) if error.may_have_been_applied() => {
                     return Err(place(error.with_kind(ErrorKind::OutcomeUnknown), &self.table));
                 }
-                Err(error) if is_conflict(&error) => env.sleep(pause(&env, attempts)).await,
+                Err(error) if is_conflict(&error) && attempts < self.attempts => {
+                    env.sleep(pause(&env, attempts)).await;
+                }
+                Err(error) if is_conflict(&error) => {}
                 Err(error) => return Err(place(error, &self.table)),
             }
         }
@@ -285,7 +292,7 @@ where
     }
 }
 
-/// Whether others came between: what was read is no longer so.
+/// Whether another client came in between: what was read is out of date.
 fn is_conflict(error: &Error) -> bool {
     let is_of_a_row = matches!(error.kind(), ErrorKind::Batch { .. });
     is_of_a_row && (error.is_conflict() || error.is_precondition_failed() || error.is_not_found())
@@ -305,7 +312,7 @@ where
     }
 }
 
-/// An entity with these properties, as a read would give it.
+/// An entity with these properties, as if it had been read.
 pub(crate) fn entity_of(key: &EntityKey, properties: &Properties) -> Entity {
     let entity = Entity::new(key.partition.as_str(), key.row.as_str());
     properties

@@ -17,9 +17,9 @@ pub use http_transport::HttpTransport;
 pub use proxy::Proxy;
 pub use recording::{Recording, Replay};
 
-/// Sends one request and returns its answer, whatever its status.
+/// Sends one request and returns its answer, whatever the status.
 ///
-/// The URI of a request is absolute. Its path is signed as it stands: send it unchanged.
+/// The URI of a request is absolute. Its path is part of the signature: send it unchanged.
 pub trait Transport: Send + Sync + 'static {
     /// Sends `request`.
     fn send(
@@ -28,7 +28,7 @@ pub trait Transport: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>>;
 }
 
-/// A request that has no answer.
+/// A request that got no answer.
 #[derive(Debug)]
 pub struct TransportError {
     /// Whether the server may have seen the request.
@@ -37,10 +37,10 @@ pub struct TransportError {
     pub source: BoxError,
 }
 
-/// Whether a request left.
+/// Whether a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The host was not found or not reached, or not one byte was written.
+    /// The host was not found or not reached, or no byte was written.
     No,
     /// The server may have carried it out.
     Maybe,
@@ -63,18 +63,18 @@ impl std::error::Error for TransportError {
 
 type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, BoxError>> + Send>>;
 
-/// The body of an answer: whole, or in pieces as they come.
+/// The body of an answer, complete or as a stream of pieces.
 pub struct Body(Inner);
 
 enum Inner {
     Whole(Bytes),
     Pieces(Pieces),
-    /// Of our own client, without a box around it.
+    /// From the library's own client, without boxing.
     Incoming(Incoming),
 }
 
 impl Inner {
-    /// What comes next; `None` at the end.
+    /// The next piece; `None` at the end.
     async fn piece(&mut self) -> Option<Result<Bytes, BoxError>> {
         match self {
             Self::Whole(bytes) => (!bytes.is_empty()).then(|| Ok(std::mem::take(bytes))),
@@ -83,7 +83,7 @@ impl Inner {
                 match incoming.frame().await? {
                     Ok(frame) => match frame.into_data() {
                         Ok(data) => return Some(Ok(data)),
-                        // Trailers mean nothing to these services.
+                        // These services send no meaningful trailers.
                         Err(_) => continue,
                     },
                     Err(error) => return Some(Err(error.into())),
@@ -94,7 +94,7 @@ impl Inner {
 }
 
 impl Body {
-    /// A body that is read piece by piece.
+    /// A body that is read from a stream.
     pub fn from_stream(
         pieces: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
     ) -> Self {
@@ -105,10 +105,10 @@ impl Body {
         Self(Inner::Incoming(incoming))
     }
 
-    /// Reads all of it, if that is at most `max` bytes.
+    /// Reads the whole body, if it is at most `max` bytes.
     pub(crate) async fn read(mut self, max: usize) -> Result<Bytes, BoxError> {
         let too_large = || BoxError::from(format!("the answer has more than {max} bytes"));
-        // Most answers are one piece, which need not be copied.
+        // Most answers are one piece, which is not copied.
         let Some(first) = self.0.piece().await.transpose()? else {
             return Ok(Bytes::new());
         };

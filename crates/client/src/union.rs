@@ -1,4 +1,4 @@
-//! Several types in one table: which of them a row is (C-6).
+//! Several types in one table: which type a row has (C-6).
 
 use crate::entity::{Entity, TableEntity};
 use crate::kind::Kind;
@@ -7,23 +7,23 @@ use crate::value::{DecodeError, Value, ValueError};
 
 /// An enum of entity types that share a table, derived with `#[derive(TableUnion)]`.
 pub trait Union: TableEntity {
-    /// What kind an entity is, without reading it whole (C-6.6); `None` if it is of no type of the union.
+    /// The kind of an entity, without decoding it (C-6.6); `None` if it has no type of the union.
     fn kind_of(entity: &Entity) -> Option<&'static str>;
 }
 
-/// What tells the rows of one type of a union.
+/// Distinguishes the rows of one type of a union.
 pub struct Member {
     kind: Option<Kind>,
     layout: Layout,
 }
 
 impl Member {
-    /// What an entity type declares.
+    /// The member for an entity type.
     pub const fn of<T: TableEntity>() -> Self {
         Self { kind: T::KIND, layout: T::LAYOUT }
     }
 
-    /// Whether an entity is of the type: by its discriminator, else by its row key.
+    /// Whether an entity has this type: by its discriminator, else by its row key.
     #[cfg(feature = "patterns")]
     pub(crate) fn has(&self, entity: &Entity) -> bool {
         match self.kind.map(|kind| (kind, entity.value(kind.property))) {
@@ -32,7 +32,7 @@ impl Member {
         }
     }
 
-    /// The name of the kind, or else the template of the row keys.
+    /// The name of the kind, or the template of the row keys.
     pub fn kind_name(&self) -> Option<&'static str> {
         Some(self.kind.map_or(self.layout.row, |kind| kind.name))
     }
@@ -46,8 +46,8 @@ pub const fn is_kind(kind: Option<Kind>, property: &str) -> bool {
     }
 }
 
-/// The type of a row: by its discriminator, else by its row key. A version that is not known here is of no
-/// type, if `newer_is_other`.
+/// The type of a row: by its discriminator, else by its row key. With `newer_is_other`, a row with an unknown newer
+/// version has no type.
 pub fn member_of(
     entity: &Entity,
     members: &[Member],
@@ -68,7 +68,7 @@ pub fn member_of(
     members.iter().position(|member| entity.row_key().starts_with(member.layout.row_prefix))
 }
 
-/// The error of a row that is of no type of a union.
+/// The error of a row that has no type of the union.
 pub fn foreign_kind(entity: &Entity, property: &'static str) -> DecodeError {
     let reason = match entity.value(property) {
         Some(Value::String(text)) => {

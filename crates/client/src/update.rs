@@ -18,19 +18,19 @@ const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What a function made of an entity.
+/// The result of the function that changes an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Something to write.
+    /// The entity is to be written.
     Write,
-    /// Nothing: leave it as it is.
+    /// Nothing is to be written.
     Keep,
 }
 
-/// A change that was carried out, or was not needed.
+/// An update that was carried out, or was not needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updated {
-    /// The version that is there now.
+    /// The current version.
     pub etag: ETag,
     /// How often the entity was read.
     pub attempts: u32,
@@ -38,10 +38,10 @@ pub struct Updated {
     pub change: Change,
 }
 
-/// A change by a function, which may run several times: it must have no other effects.
+/// An update by a function, which may run several times: it must have no other side effects.
 ///
-/// By default each write stores its id in the entity (`_WriteIds`), so that a lost answer does not make the
-/// change happen twice.
+/// By default each write stores its id in the entity (`_WriteIds`), so that the change does not happen twice after
+/// a lost answer.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Update<T, F> {
     table: Table<T>,
@@ -53,7 +53,7 @@ pub struct Update<T, F> {
     is_idempotent: bool,
     options: CallOptions,
     fault: Option<Error>,
-    /// What the type of the table asks of entities of any shape.
+    /// The rule that the table's type imposes on untyped entities.
     rule: Rule,
 }
 
@@ -77,33 +77,33 @@ where
         }
     }
 
-    /// In a table whose type asks this.
+    /// Sets the rule of the table's type.
     pub(crate) fn under(self, rule: Rule) -> Self {
         Self { rule, ..self }
     }
 
-    /// Fails if there is a fault.
+    /// Makes the update fail if there is an error.
     pub(crate) fn unless(self, fault: Option<Error>) -> Self {
         Self { fault, ..self }
     }
 
-    /// So many attempts, instead of eight, before it fails with [`ErrorKind::Contended`].
+    /// The number of attempts before it fails with [`ErrorKind::Contended`]; eight by default.
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts: attempts.max(1), ..self }
     }
 
-    /// Starts from the value of `make` if the entity does not exist, and inserts it.
+    /// If the entity does not exist, starts from the value of `make` and inserts it.
     pub fn or_insert_with(self, make: impl FnMut() -> T + Send + 'static) -> Self {
         Self { absent: Some(Box::new(make)), ..self }
     }
 
-    /// Stores no ids. After a lost answer the outcome is then unknown, unless the change is idempotent.
+    /// Stores no id. After a lost answer the outcome is unknown, unless the change is idempotent.
     pub fn without_write_id(self) -> Self {
         Self { with_write_id: false, ..self }
     }
 
-    /// The change sets and does not add: if what is there is what was to be written, it is done, whoever
-    /// did it.
+    /// Declares that the change sets values instead of adding to them: if the stored entity is what was to be written,
+    /// the update has succeeded, whoever wrote it.
     pub fn idempotent(self) -> Self {
         Self { is_idempotent: true, ..self }
     }
@@ -122,25 +122,32 @@ where
         if let Some(fault) = self.fault.take() {
             return Err(place(fault, Some(&key)));
         }
+        let env = table.account.0.env.clone();
+        let deadline = self.options.deadline(&env);
         for attempts in 1..=self.attempts {
-            match self.once(&key, attempts).await {
+            match self.once(&key, attempts, deadline).await {
                 Ok(Some(updated)) => return Ok(updated),
-                Ok(None) => {}
+                Ok(None) if attempts == self.attempts => {}
+                Ok(None) => env.sleep(pause(&env, attempts)).await,
                 Err(error) => return Err(place(error, Some(&key))),
             }
-            let env = &self.table.account.0.env;
-            env.sleep(pause(env, attempts)).await;
         }
         Err(place(Error::new(ErrorKind::Contended { attempts: self.attempts }), Some(&key)))
     }
 
     /// One round; `None` if somebody came between.
-    async fn once(&mut self, key: &EntityKey, attempts: u32) -> Result<Option<Updated>, Error> {
+    async fn once(
+        &mut self,
+        key: &EntityKey,
+        attempts: u32,
+        deadline: Option<Duration>,
+    ) -> Result<Option<Updated>, Error> {
+        let env = self.table.account.0.env.clone();
         let refused =
             |source| Error::new(ErrorKind::Refused).with(|context| context.source = Some(source));
         let typed = crate::Key::<T>::new(key.clone());
         let get = self.table.retyped::<Entity>().get(typed.into_entity_key());
-        let found = match get.with_options(self.options.clone()).await? {
+        let found = match get.with_options(self.options.until(deadline, &env)).await? {
             Some(found) => {
                 warn_of_unknown::<T>(&found);
                 found.decode::<T>()?
@@ -161,6 +168,11 @@ where
             (None, Some(make)) => {
                 let mut value = make();
                 (self.change)(&mut value).map_err(refused)?;
+                if value.key()? != *key {
+                    return Err(Error::config(
+                        "the entity to insert has another key than was asked for",
+                    ));
+                }
                 self.table.insert(&value)
             }
             (None, None) => return Err(Error::new(ErrorKind::NotFound)),
@@ -168,26 +180,26 @@ where
         let write = write
             .under(self.rule, T::IS_DYNAMIC)
             .trusting_content(self.is_idempotent)
-            .with_options(self.options.clone());
+            .with_options(self.options.until(deadline, &env));
         let write = if self.with_write_id { write.write_id() } else { write };
         match write.await {
             Ok(written) => {
                 let etag = written.etag;
                 Ok(Some(Updated { etag, attempts, change: Change::Write }))
             }
-            // Adding twice is worse than not knowing (C-10.3).
+            // Adding twice is worse than an unknown outcome (C-10.3).
             Err(error) if error.may_have_been_applied() => {
                 Err(error.with_kind(ErrorKind::OutcomeUnknown))
             }
             Err(error) if error.is_precondition_failed() || error.is_conflict() => Ok(None),
-            // Deleted meanwhile: the next round sees it.
+            // Deleted in the meantime: the next round will see it.
             Err(error) if *error.kind() == ErrorKind::NotFound && self.absent.is_some() => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Says once for a type that writing it back drops what it does not know (C-5.5).
+/// Warns once per type that writing an entity back drops unknown properties (C-5.5).
 fn warn_of_unknown<T: TableEntity>(found: &Entity) {
     if T::KEEPS_UNKNOWN || T::PROPERTIES.is_empty() {
         return;
@@ -208,7 +220,7 @@ fn warn_of_unknown<T: TableEntity>(found: &Entity) {
     }
 }
 
-/// The pause after so many attempts that others made fail.
+/// The pause after this many attempts that failed because of other clients.
 pub(crate) fn pause(env: &Env, attempts: u32) -> Duration {
     let doublings = attempts.saturating_sub(1).min(16);
     env.jitter(PAUSE.saturating_mul(1 << doublings).min(PAUSE_MAX))

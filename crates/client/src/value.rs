@@ -9,42 +9,42 @@ use std::time::{Duration, SystemTime};
 /// A property value: one of the eight Edm types.
 pub type Value = lazuli_model::Value<'static>;
 
-/// A value that cannot be written.
+/// A value that cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The number does not fit the type it is stored as.
+    /// The number does not fit into the stored type.
     #[error("{value} does not fit {edm_type}")]
     OutOfRange {
         /// The number.
         value: String,
-        /// What it is stored as.
+        /// The stored type.
         edm_type: &'static str,
     },
     /// A time before 1601 or after 9999.
     #[error("a time before 1601 or after 9999 cannot be stored")]
     TimeOutOfRange,
-    /// The service does not take U+0000.
+    /// The service does not accept U+0000.
     #[error("a text holds U+0000")]
     Nul,
-    /// A value that serde takes apart in a way that properties do not have.
+    /// A value whose serde form does not fit into properties.
     #[error("it cannot be written: {0}")]
     Serde(String),
-    /// The text of a filter holds a value that no type has.
+    /// A value in the text of a filter that no type has.
     #[error("{0}")]
     Filter(String),
-    /// A text that is not the name of a property, or one that filters cannot name.
+    /// A text that is not a valid property name, or that filters cannot name.
     #[error("{name:?} is not the name of a property that can be asked for")]
     Name {
         /// The text.
         name: String,
     },
-    /// A value that has no JSON text.
+    /// A value that cannot be serialized to JSON.
     #[error("it cannot be written as JSON: {0}")]
     Json(String),
 }
 
-/// An entity that is not what a type says.
+/// An entity that cannot be decoded as a type.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("property {property}: {reason}")]
 pub struct DecodeError {
@@ -52,7 +52,7 @@ pub struct DecodeError {
     pub property: String,
     /// What is wrong with it.
     pub reason: ValueError,
-    /// The entity, if it is known.
+    /// The entity, if known.
     pub key: Option<EntityKey>,
 }
 
@@ -60,27 +60,27 @@ pub struct DecodeError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// There is none.
+    /// It is missing.
     #[error("it is missing")]
     Missing,
-    /// It is of another type.
+    /// It has another type.
     #[error("expected {expected}, found {}", .found.name())]
     WrongType {
-        /// What the type takes.
+        /// The expected type.
         expected: &'static str,
         /// What is stored.
         found: EdmType,
     },
-    /// It is of the right type, and not one of its values.
+    /// It has the right type, but is out of range.
     #[error("the value does not fit {expected}")]
     OutOfRange {
-        /// What the type takes.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// Serde cannot put the value together.
+    /// Serde cannot deserialize it.
     #[error("it cannot be read: {0}")]
     Serde(String),
-    /// It is not the JSON text of such a value.
+    /// It is not valid JSON for the type.
     #[error("it cannot be read as JSON: {0}")]
     Json(String),
     /// The entity is of another kind (C-6.1).
@@ -88,10 +88,10 @@ pub enum ValueError {
     WrongKind {
         /// The kind of the type.
         expected: &'static str,
-        /// What the entity says.
+        /// The kind of the entity.
         found: String,
     },
-    /// A later program wrote the entity (C-6.4).
+    /// The entity was written by a newer version of the program (C-6.4).
     #[error("version {found} of the type is newer than {known}, the one known here")]
     NewerVersion {
         /// The version of the entity.
@@ -99,35 +99,35 @@ pub enum ValueError {
         /// The version of the type.
         known: u32,
     },
-    /// The key is not of the type's form.
+    /// The key does not match the type's template.
     #[error("{0}")]
     Key(Box<crate::key::KeyError>),
-    /// The property and the key disagree (C-4.10).
+    /// The property and the key contradict each other (C-4.10).
     #[error("it is not what the key says")]
     KeyMismatch,
-    /// The type does not know the property, and does not take what it does not know.
+    /// The property is unknown to the type, which denies unknown properties.
     #[error("the type does not know it")]
     Unknown,
 }
 
 /// A Rust type that a property can hold.
 pub trait TableValue: Sized {
-    /// What it is stored as.
+    /// The stored type.
     const EDM_TYPE: EdmType;
 
     /// The stored value.
     fn to_value(&self) -> Result<Value, EncodeError>;
 
-    /// The value that was stored.
+    /// Reads the stored value.
     fn from_value(value: &Value) -> Result<Self, ValueError>;
 
-    /// The value that was stored, of a value that is not needed any more.
+    /// Reads the stored value, consuming it.
     fn from_owned(value: Value) -> Result<Self, ValueError> {
         Self::from_value(&value)
     }
 }
 
-/// A Rust value that every property can hold: what `Entity::with` takes.
+/// A Rust value that can always be stored: what `Entity::with` takes.
 pub trait IntoValue {
     /// The stored value.
     fn into_value(self) -> Value;
@@ -137,12 +137,12 @@ fn wrong<T: TableValue>(value: &Value) -> ValueError {
     wrong_type(T::EDM_TYPE, value)
 }
 
-/// A value of another type than `expected`.
+/// The error of a value whose type is not `expected`.
 pub fn wrong_type(expected: EdmType, value: &Value) -> ValueError {
     ValueError::WrongType { expected: expected.name(), found: value.as_ref().edm_type() }
 }
 
-/// Types whose stored form is one variant, taken and given as it is.
+/// Types whose stored form is one variant, without conversion.
 macro_rules! same {
     ($($rust:ty: $edm:ident;)*) => {$(
         impl TableValue for $rust {
@@ -174,7 +174,7 @@ same! {
     Guid: Guid;
 }
 
-/// Integers that every value of the stored type, or some, can hold.
+/// Integers stored in a type that holds all or some of their values.
 macro_rules! integers {
     ($($rust:ty: $edm:ident as $stored:ty;)*) => {$(
         impl TableValue for $rust {
@@ -279,7 +279,7 @@ impl TableValue for f64 {
     }
 
     fn from_value(value: &Value) -> Result<Self, ValueError> {
-        /// Integers up to here are exact.
+        /// Integers up to this one are exact.
         const EXACT: i64 = 1 << f64::MANTISSA_DIGITS;
         match value {
             Value::Double(value) => Ok(*value),
@@ -306,7 +306,7 @@ impl TableValue for f32 {
     }
 }
 
-/// Texts that own what they hold.
+/// Owned text types.
 macro_rules! texts {
     ($($rust:ty),*) => {$(
         impl TableValue for $rust {
@@ -375,7 +375,7 @@ impl TableValue for crate::ETag {
 }
 
 fn text(text: &str) -> Result<Value, EncodeError> {
-    // To look at every byte takes fewer instructions than a search that may stop early.
+    // Testing every byte takes fewer instructions than a search with an early exit.
     if text.bytes().fold(false, |found, byte| found | (byte == 0)) {
         return Err(EncodeError::Nul);
     }
@@ -455,7 +455,7 @@ const NANOS_PER_TICK: u32 = 100;
 impl TableValue for Duration {
     const EDM_TYPE: EdmType = EdmType::Int64;
 
-    /// Ticks of 100 ns; what is finer is cut.
+    /// In ticks of 100 ns; truncated.
     fn to_value(&self) -> Result<Value, EncodeError> {
         let ticks = (self.as_nanos() / u128::from(NANOS_PER_TICK)).try_into();
         ticks.map(Value::Int64).map_err(|_| EncodeError::OutOfRange {
@@ -474,7 +474,7 @@ impl TableValue for Duration {
 impl TableValue for SystemTime {
     const EDM_TYPE: EdmType = EdmType::DateTime;
 
-    /// Cut to 100 ns towards the past (C-5.2).
+    /// Truncated to 100 ns towards the past (C-5.2).
     fn to_value(&self) -> Result<Value, EncodeError> {
         let epoch = i128::from(Timestamp::UNIX_EPOCH.ticks());
         let nanos = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);

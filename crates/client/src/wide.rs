@@ -1,4 +1,4 @@
-//! How the properties of a wide entity are dealt to its rows (P-10.1). The result is part of the format.
+//! How the properties of a wide entity are distributed over its rows (P-10.1). The result is part of the format.
 
 use crate::property::{PropertyDef, Storage};
 #[cfg(feature = "patterns")]
@@ -6,7 +6,7 @@ use crate::series::point_of;
 
 /// Parts of an entity: two digits.
 pub(crate) const PARTS_MAX: usize = 99;
-/// Properties of a part: 252 less the kind, `_gen`, `_parts` and `_WriteIds`.
+/// Properties per part: 252 minus the kind, `_gen`, `_parts` and `_WriteIds`.
 pub(crate) const PART_PROPERTIES_MAX: usize = 248;
 /// Properties that a chunked field may need: 1 MiB in pieces of 64 KiB.
 const CHUNKS_MAX: usize = 16;
@@ -15,14 +15,14 @@ const CHUNKS_MAX: usize = 16;
 struct Parts([usize; PARTS_MAX + 1]);
 
 impl Parts {
-    /// Puts `count` properties that stay together into a part.
+    /// Puts `count` properties that must stay together into a part.
     #[expect(clippy::indexing_slicing, reason = "callers check the number of the part")]
     const fn fill(&mut self, part: usize, count: usize) {
         self.0[part] += count;
     }
 
-    /// Puts `count` properties that stay together into the first part from `part` on that has room for them,
-    /// and returns which that is.
+    /// Puts `count` properties that must stay together into the first part with room for them, starting at `part`,
+    /// and returns its number.
     #[expect(clippy::indexing_slicing, reason = "the loop ends at the last part")]
     const fn deal(&mut self, mut part: usize, count: usize) -> usize {
         while part <= PARTS_MAX && self.0[part] + count > PART_PROPERTIES_MAX {
@@ -33,7 +33,7 @@ impl Parts {
         part
     }
 
-    /// The parts of fields that name theirs.
+    /// The fill of the parts by fields that name their part.
     const fn named(properties: &[PropertyDef]) -> Self {
         let (mut parts, mut rest) = (Self([0; PARTS_MAX + 1]), properties);
         while let [property, more @ ..] = rest {
@@ -99,10 +99,10 @@ pub const fn check_wide(properties: &[PropertyDef], parts: usize) {
     }
 }
 
-/// Which part each property of a type belongs to.
+/// The part of each property of a type.
 #[cfg(feature = "patterns")]
 pub(crate) struct Dealt {
-    /// The fields, with the parts of their points, or the one part of all their properties.
+    /// The fields, with one part for each point, or one part for all their properties.
     fields: Vec<(&'static PropertyDef, Vec<usize>)>,
     /// Where the next property is likely to be: properties are written in the order of the fields.
     next: usize,
@@ -129,7 +129,7 @@ impl Dealt {
         Self { fields, next: 0 }
     }
 
-    /// The part of a property. What no field declares, such as the kind, is in the first.
+    /// The part of a property. Properties that no field declares, such as the kind, are in the first.
     pub(crate) fn part_of(&mut self, name: &str) -> usize {
         let (before, after) = self.fields.split_at(self.next.min(self.fields.len()));
         let order = after.iter().chain(before).enumerate();

@@ -1,4 +1,4 @@
-//! Writes of one entity, and what a lost answer means for each (C-9, C-13).
+//! Writes of one entity, and how each handles a lost answer (C-9, C-13).
 
 mod delete;
 mod merge;
@@ -28,9 +28,10 @@ use std::future::IntoFuture;
 /// A write that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The new version; usable at once.
+    /// The new version; usable at once. If the answer was lost and others have written since, it is one that no row has: a
+    /// write under it is refused, and does not undo theirs.
     pub etag: ETag,
-    /// How it is known.
+    /// How it is known that it was carried out.
     pub proof: Proof,
 }
 
@@ -43,22 +44,22 @@ pub enum Deleted {
     WasAbsent,
 }
 
-/// How it is known that a write was carried out (C-13.9).
+/// How it is known that a write succeeded (C-13.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Proof {
     /// The server said so.
     Answered,
-    /// The answer was lost, and the entity names this very write.
+    /// The answer was lost, and the entity has the id of this write.
     WriteIds,
-    /// The answer was lost, and what is there is what was written. Somebody else may have written the
-    /// same.
+    /// The answer was lost, and the entity has the content that was written. Another client may have written
+    /// the same.
     Content,
-    /// The answer was lost, and what should be gone is gone.
+    /// The answer was lost, and the entity that was to be deleted is gone.
     State,
 }
 
-/// What a write asks for.
+/// The kinds of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteVerb {
     Insert,
@@ -81,6 +82,15 @@ impl WriteVerb {
         }
     }
 
+    /// What is stored of a value. The ids of writes that an entity of any shape was read with are of that version: written
+    /// over another without a look, they would deny the writes that came between (C-13.6).
+    pub(crate) fn stored(self, mut properties: Properties) -> Properties {
+        if !matches!(self, Self::Replace | Self::Merge) {
+            properties.remove(WRITE_IDS);
+        }
+        properties
+    }
+
     pub(crate) fn method(self) -> Method {
         match self {
             Self::Insert => Method::POST,
@@ -89,7 +99,7 @@ impl WriteVerb {
         }
     }
 
-    /// Appends where it goes.
+    /// Appends the request's path.
     pub(crate) fn write_path(self, out: &mut Vec<u8>, table: &TableName, key: &EntityKey) {
         match self {
             Self::Insert => {
@@ -100,7 +110,7 @@ impl WriteVerb {
         }
     }
 
-    /// Appends what is sent there.
+    /// Appends the request's body.
     pub(crate) fn write_body(self, out: &mut Vec<u8>, key: &EntityKey, properties: &Properties) {
         let keys = (key.partition.as_str(), key.row.as_str());
         json::write_request(out, (self == Self::Insert).then_some(keys), properties.iter());
@@ -122,12 +132,12 @@ pub struct Write {
     indexing: Option<Indexing>,
 }
 
-/// What a write holds of the value it came from, which is free again (C-3.11).
+/// The encoded form of the value, which is not borrowed (C-3.11).
 struct Prepared {
     key: EntityKey,
     properties: Properties,
     if_match: Option<String>,
-    /// The ids that the entity had when it was read.
+    /// The write ids that the entity had when it was read.
     base: WriteIds,
 }
 
@@ -168,7 +178,7 @@ impl Write {
         self
     }
 
-    /// The ids that the entity had when it was read.
+    /// Sets the write ids that the entity had when it was read.
     pub(crate) fn based_on(mut self, base: &WriteIds) -> Self {
         if let Ok(prepared) = &mut self.prepared {
             prepared.base = base.clone();
@@ -176,7 +186,7 @@ impl Write {
         self
     }
 
-    /// In a table whose type asks this.
+    /// Applies the rule of the table's type.
     pub(crate) fn under(mut self, rule: Rule, is_dynamic: bool) -> Self {
         if let Ok(prepared) = &mut self.prepared {
             prepared.properties.settle(rule.secrets, is_dynamic);
@@ -184,24 +194,24 @@ impl Write {
         self
     }
 
-    /// Whether equal content proves that a write whose answer was lost was carried out.
+    /// Sets whether equal content proves a write whose answer was lost.
     pub(crate) fn trusting_content(self, trusts_content: bool) -> Self {
         Self { trusts_content, ..self }
     }
 
-    /// Stores an id of this write in the entity, in the property `_WriteIds`, so that a lost answer can
-    /// be told from a rival's write (C-13.6).
+    /// Stores an id of this write in the entity, in the property `_WriteIds`, so that after a lost answer it can be
+    /// distinguished from another client's write (C-13.6).
     pub fn write_id(self) -> Self {
         Self { with_write_id: true, ..self }
     }
 
-    /// Sends the entity whatever its size and the number of its properties: the service judges it. A type with
-    /// indexes is checked all the same, as its copies go in one transaction.
+    /// Sends the entity without checking its size and number of properties; the service checks them. A type with
+    /// indexes is still checked, as the copies go into one transaction.
     pub fn unchecked(self) -> Self {
         Self { is_checked: false, ..self }
     }
 
-    /// Keeps so many ids of writes, for a type that says so; none if it is zero.
+    /// Keeps this many write ids; zero for none.
     pub(crate) fn keeping(self, ids: usize) -> Self {
         match ids {
             0 => self,
@@ -256,12 +266,13 @@ impl Write {
         self.verb.write_body(&mut body, &key, &properties);
         let path = String::from_utf8(path).unwrap_or_default();
         let mut call = tables::write(operation, self.verb.method(), path, body.into());
+        let deadline = self.options.deadline(env);
         call.options = self.options;
         #[cfg(feature = "patterns")]
         {
             call.about.subjects = self.account.subjects([(operation, &key, Some(&properties))]);
         }
-        // Done twice, these leave what they leave done once.
+        // Repeating these has the same effect as once.
         call.about.is_idempotent = match self.verb {
             WriteVerb::Overwrite | WriteVerb::Upsert | WriteVerb::UpsertMerge => true,
             WriteVerb::Merge => if_match.as_deref() == Some("*"),
@@ -289,16 +300,20 @@ impl Write {
         if !is_ours_perhaps {
             return Err(error);
         }
-        // An earlier attempt may have done it: look (C-13.8).
+        // An earlier attempt may have written it: read the entity to find out (C-13.8).
+        let options = CallOptions::default().until(deadline, env);
         let found: Option<Loaded<Entity>> =
-            get(&self.account.unprotected(), &self.table, &key, CallOptions::default())
+            get(&self.account.unprotected(), &self.table, &key, options)
                 .await
                 .map_err(|cause| place(unknown(cause, operation)))?;
-        // Nothing there tells nothing: it may have been written and deleted.
+        // Absence proves nothing: the entity may have been written and then deleted.
         let Some(found) = found else { return Err(error) };
         let applied = |proof| Ok(Written { etag: found.etag().clone(), proof });
         match own.map(|own| found.write_ids().fate_of(own, &base)) {
-            Some(Fate::Applied) => applied(Proof::WriteIds),
+            Some(Fate::Applied) => {
+                let etag = version_of(&found, &properties, self.verb);
+                Ok(Written { etag, proof: Proof::WriteIds })
+            }
             Some(Fate::NotApplied) => Err(error.with(|context| {
                 context.may_have_been_applied = false;
             })),
@@ -319,7 +334,7 @@ impl IntoFuture for Write {
     }
 }
 
-/// The error of a write whose outcome could not be looked up.
+/// The error of a write whose outcome could not be determined.
 pub(crate) fn unknown(cause: Error, operation: &'static str) -> Error {
     Error::new(ErrorKind::OutcomeUnknown)
         .at(operation, None, None)
@@ -332,6 +347,12 @@ pub(crate) fn written(answer: &Answer) -> Result<Written, Error> {
     Ok(Written { etag, proof: Proof::Answered })
 }
 
+/// The version of a write that a row names: the row's own, unless others have written since. Under the version of theirs the
+/// caller, who has not read it, would undo it (C-13.6c).
+pub(crate) fn version_of(found: &Loaded<Entity>, sent: &Properties, verb: WriteVerb) -> ETag {
+    if holds(found, sent, verb) { found.etag().clone() } else { ETag::superseded() }
+}
+
 /// Whether an entity holds what was sent: all of it and nothing else, but for a merge.
 pub(crate) fn holds(found: &Entity, sent: &Properties, verb: WriteVerb) -> bool {
     let is_whole = matches!(verb, WriteVerb::Merge) || sent.len() == found.len();
@@ -341,7 +362,7 @@ pub(crate) fn holds(found: &Entity, sent: &Properties, verb: WriteVerb) -> bool 
     is_whole && sent.values().all(is_there)
 }
 
-/// Whether two values are stored alike: a NaN is like a NaN.
+/// Whether two values have the same stored form: a NaN equals a NaN.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Double(a), Value::Double(b)) => a.to_bits() == b.to_bits() || a == b,

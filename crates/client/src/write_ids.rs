@@ -1,12 +1,12 @@
-//! The ids of the last writes of an entity: how a lost answer is told from a rival's write (C-13.6).
+//! The ids of an entity's last writes, which distinguish a lost answer from another client's write (C-13.6).
 
 use crate::value::{IntoValue, Value};
 use lazuli_model::Guid;
 
-/// The property that holds them.
+/// The property with the ids.
 pub(crate) const WRITE_IDS: &str = "_WriteIds";
 
-/// Ids that an entity keeps.
+/// The number of ids that an entity keeps.
 pub(crate) const WINDOW: usize = 8;
 const ID_BYTES: usize = 16;
 
@@ -14,7 +14,7 @@ const ID_BYTES: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteIds(Vec<Guid>);
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Applied,
@@ -34,17 +34,17 @@ impl WriteIds {
         bytes.into_value()
     }
 
-    /// These with a newer one.
+    /// These ids and a newer one.
     pub(crate) fn followed_by(&self, own: Guid) -> Self {
         self.followed_within(own, WINDOW)
     }
 
-    /// These with a newer one, no more than `window` in all.
+    /// These ids and a newer one, at most `window` in all.
     pub(crate) fn followed_within(&self, own: Guid, window: usize) -> Self {
         Self([own].into_iter().chain(self.0.iter().copied()).take(window.max(1)).collect())
     }
 
-    /// Whether a write is among them.
+    /// Whether a write's id is among them.
     #[cfg(feature = "patterns")]
     pub(crate) fn contains(&self, own: Guid) -> bool {
         self.0.contains(&own)
@@ -55,18 +55,18 @@ impl WriteIds {
         self.0.len()
     }
 
-    /// Whether the newest id of `earlier` is still among them: then all later ones are.
+    /// Whether the newest id of `earlier` is still among them; if so, all later ids are too.
     #[cfg(feature = "patterns")]
     pub(crate) fn follows(&self, earlier: &Self) -> bool {
         earlier.0.first().is_some_and(|newest| self.0.contains(newest))
     }
 
-    /// What became of the write `own`, which was based on `base`, if these are the ids of now.
+    /// The outcome of the write `own`, which was based on `base`, if these are the current ids.
     ///
-    /// Each write of an entity that was read keeps the ids it read. So the newest id of `base` without
-    /// our own says that all writes since were made by others; neither says that more writes than the
-    /// window came since, or one that had read nothing. An insert is based on nothing, and its absence
-    /// therefore proves nothing: it may have been overwritten blindly, or deleted.
+    /// Each write of an entity that was read keeps the ids it read. So if the newest id of `base` is present without
+    /// our own, all writes since were made by others; if neither is present, either more writes than the window holds
+    /// came since, or one that had read nothing. An insert has no base, so its absence proves nothing: it may have been
+    /// overwritten blindly, or deleted.
     pub(crate) fn fate_of(&self, own: Guid, base: &Self) -> Fate {
         if self.0.contains(&own) {
             return Fate::Applied;
@@ -118,14 +118,14 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// A rival that read what is there.
+        /// Another client's write after reading the entity.
         Change,
-        /// A rival that read nothing.
+        /// Another client's write without reading it.
         Blind,
     }
 
     proptest! {
-        /// In every history of rivals after ours, what is said is true or unknown.
+        /// For every history of other writes after ours, the fate is correct or unknown.
         #[test]
         fn no_fate_is_ever_wrong(
             before in 0_usize..12,

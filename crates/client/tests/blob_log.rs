@@ -5,6 +5,8 @@
 
 use lazuli_client::patterns::blob_log::{BlobLog, LogLine};
 use lazuli_client::prelude::*;
+use lazuli_client::{BoxFuture, Env, Environment};
+use lazuli_model::{Clock, SystemClock};
 use lazuli_test::crash::{self, TestClient, chosen_seeds};
 use lazuli_test::{
     Azurite, Fault, FaultyServer, Match, Seeded, TestClock, TestServer, TestServerBuilder, When,
@@ -29,7 +31,7 @@ fn log(account: &Account) -> BlobLog {
     BlobLog::new(account, CONTAINER, "queue").unwrap()
 }
 
-/// Azurite is the same for all tests.
+/// All tests share one Azurite.
 async fn prepare(account: &Account) {
     let container = account.blobs().create_if_missing(CONTAINER).await.unwrap();
     for name in blobs(account).await {
@@ -64,29 +66,32 @@ async fn all(log: &BlobLog, hours: &[Timestamp]) -> BTreeMap<String, usize> {
 #[tokio::test]
 async fn logs_are_kept_in_blobs() {
     let Some(azurite) = Azurite::start_if_possible().unwrap() else { return };
-    // One process for all of them: it takes seconds to start.
+    // One process for all tests: it takes seconds to start.
     let servers = TestServer::builder().blob_endpoint(azurite.blob_endpoint());
     lines_go_to_the_blob_of_their_hour(&servers).await;
     two_minutes_of_a_day_open_one_hour(&servers).await;
     writers_that_lose_answers_store_each_line_once(&servers).await;
+    a_failed_look_stores_no_line_twice(&servers).await;
+    a_blob_that_was_replaced_keeps_its_times(&servers).await;
     a_crash_anywhere_loses_what_was_not_durable(&servers).await;
     the_buffer_is_bounded_and_flushed(&servers).await;
+    each_line_is_stored_at_once_if_asked_for(&servers).await;
     old_hours_go(&servers).await;
     random_operations_do_what_a_plain_list_does(&servers).await;
 }
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// By one of two writers, so many minutes after the start.
+    /// By one of two writers, this many minutes after the start.
     Write(usize, u64),
     Flush(usize),
-    /// A writer ends, and another takes its place.
+    /// A writer ends, and another replaces it.
     Replace(usize),
     Read(u64, u64),
     Expire(u64),
 }
 
-/// What was written and by whom: the minute, and a number that no other line has.
+/// The lines written, and by which writer: the minute, and a unique number.
 #[derive(Default)]
 struct Plain {
     count: usize,
@@ -113,7 +118,7 @@ impl Plain {
                 read.sort();
                 return read;
             }
-            // Whole hours go.
+            // Whole hours are deleted.
             Operation::Expire(before) => {
                 self.stored.retain(|(minute, _)| (minute / 60 + 1) * 60 > before);
             }
@@ -178,7 +183,7 @@ async fn random_operations_do_what_a_plain_list_does(servers: &TestServerBuilder
     model::compare_on(servers, seeds, 30, choose, setup, real, plain).await.unwrap();
 }
 
-/// PS-14.1, and what it costs.
+/// PS-14.1, and its cost.
 async fn lines_go_to_the_blob_of_their_hour(servers: &TestServerBuilder) {
     let server = faulty(servers).await;
     let log = log(&server.account());
@@ -204,7 +209,7 @@ async fn lines_go_to_the_blob_of_their_hour(servers: &TestServerBuilder) {
     assert_eq!((metadata.len(), metadata["logtype"], metadata["logversion"]), (4, "write", "1.0"));
     assert_eq!(metadata["starttime"], "2014-07-31T18:00:05Z");
     assert!(metadata["endtime"] > "2014-07-31T18:59:00Z", "{metadata:?}");
-    // A second writer takes the next counter, and both are read in the order of time.
+    // A second writer takes the next counter, and both are read in time order.
     let second = crate::log(&server.account());
     second.write_line(LogLine::new(seconds_after(hour, 5.5), ["Late"])).durable().await.unwrap();
     let names = blobs(&server.direct()).await;
@@ -222,7 +227,7 @@ async fn lines_go_to_the_blob_of_their_hour(servers: &TestServerBuilder) {
     assert_eq!(blobs(&server.direct()).await.len(), 4);
 }
 
-/// PS-14.2.
+/// PS-14.2, P-14.4.
 async fn two_minutes_of_a_day_open_one_hour(servers: &TestServerBuilder) {
     let server = faulty(servers).await;
     let log = log(&server.direct()).buffer_max(64 * 1024 * 1024);
@@ -248,7 +253,7 @@ async fn two_minutes_of_a_day_open_one_hour(servers: &TestServerBuilder) {
         opened.iter().filter(|e| e.path.contains(".log")).map(|e| &e.path).collect();
     assert!(paths.iter().all(|path| path.contains("/1500/")), "{paths:?}");
     assert_eq!(opened.len(), 3, "a list, the properties, the blob");
-    // An hour whose blobs are of other times is not opened.
+    // Blobs of another hour are not opened.
     let _ = reader.write_line(LogLine::new(time("2014-07-31T20:59:00Z"), ["Info"]));
     reader.flush().await.unwrap();
     server.faults().take();
@@ -259,7 +264,7 @@ async fn two_minutes_of_a_day_open_one_hour(servers: &TestServerBuilder) {
     assert_eq!(reads.count(), 1, "of two blobs the one");
 }
 
-/// PS-14.4.
+/// PS-14.4, P-14.1.
 async fn writers_that_lose_answers_store_each_line_once(servers: &TestServerBuilder) {
     let hour = time("2014-07-31T18:00:00Z");
     for is_block in [false, true] {
@@ -278,7 +283,7 @@ async fn writers_that_lose_answers_store_each_line_once(servers: &TestServerBuil
                         durable.push(name);
                     }
                 }
-                // What could not be stored then is stored in the end.
+                // Lines that could not be stored at first are stored in the end.
                 while log.flush().await.is_err() {}
                 durable
             }
@@ -291,6 +296,52 @@ async fn writers_that_lose_answers_store_each_line_once(servers: &TestServerBuil
         assert_eq!(found.len(), 80);
         assert!(found.values().all(|count| *count == 1), "none twice: {found:?}");
     }
+}
+
+/// P-14.2: also if the answer about the metadata or the lines was lost, and the version is unknown since.
+async fn a_blob_that_was_replaced_keeps_its_times(servers: &TestServerBuilder) {
+    let hour = time("2014-07-31T18:00:00Z");
+    let at = |minutes: f64| seconds_after(hour, minutes * 60.0);
+    for lost_at in [0.0, 10.0] {
+        let server = faulty(servers).await;
+        let log = log(&server.account());
+        log.write_line(LogLine::new(at(0.0), ["first"])).durable().await.unwrap();
+        // The second line is within the times of the blob, or not.
+        server.faults().add(Match::any(), When::Always, Fault::DropReply);
+        let lost = log.write_line(LogLine::new(at(lost_at), ["second"])).durable().await;
+        lost.unwrap_err();
+        server.faults().clear();
+        if lost_at == 0.0 {
+            log.flush().await.unwrap();
+        }
+        // The hour is deleted, and another writer's blob gets the name.
+        log.expire(at(60.0)).await.unwrap();
+        let other = crate::log(&server.direct());
+        other.write_line(LogLine::new(at(30.0), ["other"])).durable().await.unwrap();
+        log.write_line(LogLine::new(at(10.0), ["third"])).durable().await.unwrap();
+        assert_eq!(blobs(&server.direct()).await.len(), 2);
+        let found = other.read(at(29.0)..at(31.0)).collect_at_most(10).await.unwrap();
+        assert_eq!(found.len(), 1, "found by the times of its blob");
+        let found = all(&other, &[hour]).await;
+        assert!(found.contains_key("third") && found.values().all(|count| *count == 1));
+    }
+}
+
+/// PS-14.4: an error of the request that looks for a block says nothing of the block.
+async fn a_failed_look_stores_no_line_twice(servers: &TestServerBuilder) {
+    let server = faulty(servers).await;
+    let hour = time("2014-07-31T18:00:00Z");
+    let log = log(&server.account());
+    log.write_line(LogLine::new(hour, ["first"])).durable().await.unwrap();
+    server.faults().add(Match::any(), When::Always, Fault::DropReply);
+    log.write_line(LogLine::new(hour, ["second"])).durable().await.unwrap_err();
+    server.faults().clear();
+    server.faults().add(Match::any().method(http::Method::GET), When::Always, Fault::DropReply);
+    log.flush().await.unwrap_err();
+    server.faults().clear();
+    log.flush().await.unwrap();
+    let found = all(&log, &[hour]).await;
+    assert_eq!(found, BTreeMap::from([("first".to_owned(), 1), ("second".to_owned(), 1)]));
 }
 
 /// PS-14.5, P-0.7.
@@ -323,6 +374,7 @@ async fn a_crash_anywhere_loses_what_was_not_durable(servers: &TestServerBuilder
     assert_eq!(requests, 4 + 2 + 4, "the second line makes the times of the blob longer");
 }
 
+/// P-14.3, P-14.5.
 async fn the_buffer_is_bounded_and_flushed(servers: &TestServerBuilder) {
     let server = faulty(servers).await;
     let account = server.account();
@@ -330,7 +382,7 @@ async fn the_buffer_is_bounded_and_flushed(servers: &TestServerBuilder) {
     let long = "x".repeat(100);
     assert!(log.write([long.as_str()]).durable().await.is_err());
     assert_eq!((log.dropped(), server.faults().take().len()), (1, 0));
-    // Enough lines are stored without being asked, and the rest at the end.
+    // When there are enough lines they are stored without a flush, and the rest at the end.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let runner = log.clone().flush_every(Duration::from_secs(3600));
     server.clock().unwrap().hold();
@@ -359,6 +411,45 @@ async fn the_buffer_is_bounded_and_flushed(servers: &TestServerBuilder) {
     assert!(BlobLog::new(&account, CONTAINER, "a/b").is_err());
 }
 
+/// A clock on which no pause ends, and none is without time.
+struct Waiting;
+
+impl Environment for Waiting {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn random(&self) -> u64 {
+        0
+    }
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        assert!(!pause.is_zero(), "a loop that never rests");
+        Box::pin(std::future::pending())
+    }
+}
+
+/// P-14.3: `flush_every(0)`.
+async fn each_line_is_stored_at_once_if_asked_for(servers: &TestServerBuilder) {
+    let server = servers.clone().start().await.unwrap();
+    prepare(&server.account()).await;
+    let account = server.account_builder().unwrap().env(Env::new(Waiting)).build().unwrap();
+    let log = log(&account).flush_every(Duration::ZERO);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let work = async {
+        let _ = log.write(["one"]);
+        while blobs(&server.account()).await.is_empty() {}
+        stop.send(()).unwrap();
+    };
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let (run, ()) = tokio::join!(log.run(stopped), work);
+    run.unwrap();
+}
+
+/// P-14.5.
 async fn old_hours_go(servers: &TestServerBuilder) {
     let server = faulty(servers).await;
     let log = log(&server.direct());

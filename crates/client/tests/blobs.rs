@@ -14,7 +14,7 @@ use std::time::Duration;
 async fn the_blob_client_works_against_azurite() {
     let Some(azurite) = Azurite::start_if_possible().unwrap() else { return };
     let account = Account::from_connection_string(&azurite.connection_string()).unwrap();
-    // One process for all of them: it takes seconds to start.
+    // One process for all tests: it takes seconds to start.
     containers_are_created_listed_and_deleted(&account).await;
     a_blob_is_written_read_described_and_deleted(&account).await;
     conditions_guard_every_write(&account).await;
@@ -27,7 +27,7 @@ async fn the_blob_client_works_against_azurite() {
 }
 
 async fn tokens_open_what_they_say(account: &Account) {
-    // C-16.1: Azurite checks what we signed.
+    // C-16.1: Azurite verifies what we signed.
     let container = container(account, "tokens").await;
     for name in ["a b.txt", "2026/c"] {
         container.blob(name).unwrap().put("hello").await.unwrap();
@@ -148,7 +148,7 @@ async fn a_large_blob_goes_in_blocks_and_comes_in_pieces(account: &Account) {
     assert_eq!(*error.kind(), ErrorKind::TooLarge { bytes: 1_000_003, bytes_max: 1000 });
     assert!(blob.get().range(5..5).await.is_err());
 
-    // A blob that changes between two pieces is not mixed with its former self.
+    // If a blob changes between two pieces, versions are not mixed.
     let mut stream = blob.get().piece_bytes(600_000).stream();
     assert_eq!(stream.try_next().await.unwrap().unwrap().len(), 600_000);
     blob.put("new").await.unwrap();

@@ -1,4 +1,4 @@
-//! The synchronous face against a real server (C-19.4).
+//! The synchronous API against a real server (C-19.4).
 
 use lazuli_client::blocking::Blocking;
 use lazuli_client::prelude::*;

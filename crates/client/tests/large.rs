@@ -48,7 +48,7 @@ fn person(photo: impl Into<Large>) -> Person {
     Person { id: 1, photo: photo.into() }
 }
 
-/// Bytes that are not all alike.
+/// Varied bytes.
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|n| (n % 251) as u8).collect()
 }
@@ -59,7 +59,7 @@ async fn prepare(account: &Account) {
     tables.create_if_missing("People").await.unwrap();
     account.queues().create_if_missing("photo-notes").await.unwrap();
     let container = account.blobs().create_if_missing(CONTAINER).await.unwrap();
-    // Azurite is the same for all tests.
+    // All tests share one Azurite.
     for blob in container.list().at_most(10_000).await.unwrap().blobs {
         container.blob(&blob.name).unwrap().delete().await.unwrap();
     }
@@ -84,13 +84,13 @@ async fn notes(account: &Account) -> u64 {
     queue.approximate_count().await.unwrap()
 }
 
-/// Time passes, and the worker comes.
+/// Time passes, and the worker runs.
 async fn heal(account: &Account, clock: &TestClock) {
     clock.advance(Duration::from_secs(400));
     values(account).worker().unwrap().run_until_idle().await.unwrap();
 }
 
-/// Requests by service, since the last call: tables, blobs, queues.
+/// Requests since the last call, by service: tables, blobs, queues.
 fn requests(server: &FaultyServer) -> [usize; 3] {
     let exchanges = server.faults().take();
     [StorageService::Table, StorageService::Blob, StorageService::Queue]
@@ -100,7 +100,7 @@ fn requests(server: &FaultyServer) -> [usize; 3] {
 #[tokio::test]
 async fn large_values_are_kept_in_blobs() {
     let Some(azurite) = Azurite::start_if_possible().unwrap() else { return };
-    // One process for all of them: it takes seconds to start.
+    // One process for all tests: it takes seconds to start.
     let servers = TestServer::builder().blob_endpoint(azurite.blob_endpoint());
     a_value_goes_where_its_size_says(&servers).await;
     readers_find_some_version_while_it_is_replaced(&servers).await;
@@ -119,7 +119,7 @@ async fn faulty(servers: &TestServerBuilder) -> FaultyServer {
     server
 }
 
-/// PS-11.1, PS-11.5, and what it costs.
+/// PS-11.1, PS-11.5, P-11.1, P-11.2, and their cost.
 async fn a_value_goes_where_its_size_says(servers: &TestServerBuilder) {
     let server = faulty(servers).await;
     let staff: LargeTable<Employee> = values(&server.account()).table().unwrap();
@@ -141,7 +141,7 @@ async fn a_value_goes_where_its_size_says(servers: &TestServerBuilder) {
             (&read[..], requests(&server)),
             (&bytes(size)[..], [0, usize::from(is_blob), 0])
         );
-        // The index kept a copy of the address in the same transaction.
+        // The index copied the address in the same transaction.
         let email = Employee::by_email("Sales", &found.email_address).unwrap();
         let copy = staff.table().get_by(email).await.unwrap().unwrap();
         assert_eq!(copy.photo, found.photo);
@@ -168,13 +168,13 @@ async fn a_value_goes_where_its_size_says(servers: &TestServerBuilder) {
         assert_eq!(read.as_deref(), Some(&bytes(size)[..]));
         assert_eq!(found.voice.as_ref().unwrap().address().is_some(), has_blob);
     }
-    // A change of something else leaves the blobs alone: one request, no note.
+    // A change of another field does not touch the blobs: one request, no note.
     let mut loaded = staff.get(Employee::key("Sales", 4).unwrap()).await.unwrap().unwrap();
     loaded.voice = Some(vec![1].into());
     requests(&server);
     staff.replace(&loaded).await.unwrap();
     assert_eq!(requests(&server), [1, 0, 0]);
-    // A new photo: the old one stays until the note is seen.
+    // A new photo: the old one stays until the note is visible.
     let mut loaded = staff.get(Employee::key("Sales", 4).unwrap()).await.unwrap().unwrap();
     loaded.photo = bytes(70_000).into();
     let before = blobs(&server.direct()).await.len();
@@ -183,7 +183,7 @@ async fn a_value_goes_where_its_size_says(servers: &TestServerBuilder) {
     assert_eq!(requests(&server), [1, 1, 1]);
     assert_eq!(blobs(&server.direct()).await.len(), before + 1);
     heal(&server.account(), server.clock().unwrap()).await;
-    // The worker: takes the note, looks at the entity, deletes the blob and the note, and finds no more.
+    // The worker: receives the note, reads the entity, deletes the blob and the note, and finds no more.
     assert_eq!(requests(&server), [1, 1, 3]);
     assert_eq!(blobs(&server.direct()).await.len(), before);
     assert_eq!(notes(&server.direct()).await, 0);
@@ -226,7 +226,7 @@ async fn readers_find_some_version_while_it_is_replaced(servers: &TestServerBuil
     assert_eq!(read, version(100));
 }
 
-/// Every entity has its blob, no other blob is there, and no note.
+/// Every entity has its blob, and there are no other blobs and no notes.
 async fn check_whole(account: &Account) -> Option<Vec<u8>> {
     let people = people(account);
     let found = people.get(Person::key(1).unwrap()).await.unwrap();
@@ -239,7 +239,7 @@ async fn check_whole(account: &Account) -> Option<Vec<u8>> {
     read
 }
 
-/// PS-11.3, with a death at every request.
+/// PS-11.3, P-11.2, P-11.3, with a crash at every request.
 async fn a_crash_anywhere_is_healed_by_the_worker(servers: &TestServerBuilder) {
     for change in ["insert", "replace", "delete"] {
         let setup = async |client: &TestClient| {
@@ -280,7 +280,7 @@ async fn a_crash_anywhere_is_healed_by_the_worker(servers: &TestServerBuilder) {
     }
 }
 
-/// PS-11.3, with three writers at one time.
+/// PS-11.3, with three concurrent writers.
 async fn writers_with_faults_leave_no_blob(servers: &TestServerBuilder) {
     let setup = async |client: &TestClient| {
         prepare(client).await;
@@ -396,13 +396,14 @@ async fn a_device_reads_a_value_by_its_address(servers: &TestServerBuilder) {
     assert_eq!(staff.sas(&loaded, |e| &e.photo, Duration::from_secs(300)).unwrap(), None);
 }
 
+/// P-11.2b.
 async fn wrong_use_is_refused(servers: &TestServerBuilder) {
     let server = faulty(servers).await;
     let people = people(&server.account());
     people.insert(&person(b"photo".to_vec())).await.unwrap();
     let loaded = people.get(Person::key(1).unwrap()).await.unwrap().unwrap();
     server.faults().take();
-    // A write past the protocol would leave a blob behind, or none.
+    // A direct write would leave a blob behind, or write none.
     let plain = people.table();
     assert!(plain.insert(&person(b"x".to_vec())).await.unwrap_err().hint().is_some());
     assert!(plain.upsert(&loaded).await.is_err());
@@ -411,6 +412,11 @@ async fn wrong_use_is_refused(servers: &TestServerBuilder) {
     // A blob belongs to one entity, and to one version of it.
     let other = Person { id: 2, photo: loaded.photo.clone() };
     assert!(people.insert(&other).await.unwrap_err().hint().is_some());
+    // C-9.2: its version says nothing of another row.
+    let mut moved = loaded.clone();
+    moved.id = 2;
+    let error = people.replace(&moved).await.unwrap_err();
+    assert!(error.to_string().contains("another key"), "{error}");
     assert_eq!(requests(&server), [0, 0, 0], "all of it before any request");
 
     let mut changed = loaded.clone();
@@ -419,7 +425,7 @@ async fn wrong_use_is_refused(servers: &TestServerBuilder) {
     let mut newest = people.get(Person::key(1).unwrap()).await.unwrap().unwrap();
     newest.photo = loaded.photo.clone();
     assert!(people.replace(&newest).await.unwrap_err().hint().is_some());
-    // A rival: the new blob of the one that lost is gone at once.
+    // Two concurrent writers: the loser's new blob is deleted at once.
     let before = blobs(&server.direct()).await.len();
     let error = people.replace(&changed).await.unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");

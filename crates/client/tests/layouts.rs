@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 use lazuli_client::prelude::*;
-use lazuli_client::{Change, KeyError, Link, TypeLayout, ValueError};
+use lazuli_client::{Change, Hint, KeyError, Link, QueryClass, TypeLayout, ValueError};
 use lazuli_test::TestServer;
 
 #[derive(TableEntity, Debug, Clone, PartialEq)]
@@ -108,6 +108,10 @@ async fn reviews_are_read_alone_or_with_their_employee() {
     assert!(matches!(&*both[0], Staff::Employee(employee) if employee.id == 123));
     let one = table.get(Review::key("Sales", 123, 2012).unwrap()).await.unwrap().unwrap();
     assert_eq!(*one, review(123, 2012));
+    // P-6.3: a part of the key that no range fixes is a property like any other.
+    let good = table.query(partition("Sales").and(col("Comments").eq("good"))).explain();
+    assert_eq!(good.class, QueryClass::PartitionScan);
+    assert_eq!(good.hints, [Hint::ScansPartition]);
 }
 
 #[tokio::test]
@@ -165,7 +169,7 @@ async fn a_department_is_not_part_of_another() {
 
 #[tokio::test]
 async fn untyped_rows_tell_their_kind() {
-    // PS-15.1, P-15.2.
+    // PS-15.1, P-15.1, P-15.2.
     let server = TestServer::start().await.unwrap();
     let table = server.account().tables().create("People").await.unwrap();
     for (row, kind) in
@@ -203,7 +207,7 @@ async fn untyped_rows_tell_their_kind() {
 
 #[tokio::test]
 async fn columns_are_selected_as_tuples() {
-    // C-7.20, C-7.21.
+    // C-7.20, C-7.21, P-17.1.
     let server = TestServer::start().await.unwrap();
     let table = staff(&server).await.retyped::<Review>();
     let query = table.query(Review::range("Sales").id(123));
@@ -264,7 +268,7 @@ async fn a_difference_is_merged() {
 
 #[test]
 fn types_whose_rows_mix_are_found_when_the_program_starts() {
-    // P-0.4, beyond what the compiler sees.
+    // P-0.4, beyond what the compiler checks.
     #[derive(TableEntity)]
     #[table(name = "Shared", kind = "Person", partition = "{team}", row = "p_{id:06}")]
     #[index(mail, row = "mail_{mail}", unique)]
@@ -302,10 +306,26 @@ fn types_whose_rows_mix_are_found_when_the_program_starts() {
     let text = error.to_string();
     assert!(text.contains("the index mail of Person and the entities of Letter"), "{text}");
     tables.check_layout([person, TypeLayout::of::<Letter>().in_table("Letters")]).unwrap();
-    // The partition of people may begin with anything, so also with that of notes.
+    // The partition of people may begin with anything, including the partition of notes.
     assert!(tables.check_layout([person, TypeLayout::of::<Note>()]).is_err());
-    // The kind tells entities apart whose row keys do not; copies have none.
+    // The kind distinguishes entities whose row keys do not; copies have none.
     tables.check_layout([TypeLayout::of::<Letter>(), TypeLayout::of::<Free>()]).unwrap();
     assert!(tables.check_layout([person, TypeLayout::of::<Free>()]).is_err());
     assert!(tables.check_layout([person, person]).is_err());
+    // A union has the rows of all its types; the compiler checks their entities, and not their copies.
+    #[derive(TableUnion)]
+    #[allow(dead_code)]
+    enum Mail {
+        Person(Person),
+        Letter(Letter),
+        #[table(other)]
+        Unknown(Entity),
+    }
+    let error = tables.check_layout([TypeLayout::of::<Mail>()]).unwrap_err();
+    assert_eq!(error.to_string(), text);
+    tables.check_layout([TypeLayout::of::<Staff>(), TypeLayout::of::<Letter>()]).unwrap();
+    let both = [TypeLayout::of::<Staff>(), TypeLayout::of::<Free>()].map(|l| l.in_table("Rows"));
+    tables.check_layout(both).unwrap();
+    let open = [TypeLayout::of::<Staff>(), TypeLayout::of::<Staff>()];
+    assert!(tables.check_layout(open).is_err());
 }

@@ -15,7 +15,7 @@ fn the_default_features_need_few_packages_and_no_build_script_of_ours() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    // A package that was printed before is marked.
+    // A package that was printed earlier is marked.
     let packages = text.lines().map(|line| line.trim_end_matches(" (*)"));
     let packages: BTreeSet<&str> = packages.filter(|line| !line.is_empty()).collect();
     assert!(packages.len() > 20 && packages.len() <= PACKAGES_MAX, "{packages:#?}");

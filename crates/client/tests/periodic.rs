@@ -5,7 +5,7 @@
 use lazuli_client::patterns::periodic::{Period, Periodic, Timed};
 use lazuli_client::prelude::*;
 use lazuli_test::crash::{self, TestClient, chosen_seeds};
-use lazuli_test::{FaultyServer, Seeded, TestClock, TestServer, model};
+use lazuli_test::{Fault, FaultyServer, Match, Seeded, TestClock, TestServer, When, model};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn logins(account: &Account) -> Periodic<Login> {
     account.tables().periodic("Logins", Period::Day).unwrap().keep(60 * DAY)
 }
 
-/// A server whose clock says so.
+/// A server with this time on its clock.
 async fn server_at(now: &str) -> FaultyServer {
     let clock = TestClock::at(time(now));
     TestServer::builder().clock(clock).start_with_faults().await.unwrap()
@@ -56,7 +56,7 @@ fn ninety_days() -> Vec<String> {
 
 #[tokio::test]
 async fn sixty_days_are_kept() {
-    // PS-8.1, PS-8.2, P-8.6.
+    // PS-8.1, PS-8.2, P-8.3, P-8.6.
     let server = server_at("2014-08-22T12:00:00Z").await;
     let tables = server.direct().tables();
     let days = ninety_days();
@@ -110,7 +110,7 @@ async fn a_period_expires_with_its_end() {
 
 #[tokio::test]
 async fn the_time_of_an_entity_says_its_table() {
-    // PS-8.3, PS-8.4.
+    // PS-8.3, PS-8.4, P-8.1.
     let server = server_at("2014-08-22T12:00:00Z").await;
     let logins = logins(&server.account());
     logins.insert(&login("u", "2014-08-21T23:59:59.9999999Z", 1)).await.unwrap();
@@ -137,6 +137,17 @@ async fn the_time_of_an_entity_says_its_table() {
 }
 
 #[tokio::test]
+async fn a_table_that_expires_during_a_write_is_not_created() {
+    // P-8.4: the retention is over when the answer arrives.
+    let server = server_at("2014-08-21T23:59:55Z").await;
+    let logins = logins(&server.account());
+    server.faults().add(Match::any(), When::First(1), Fault::Delay(Duration::from_secs(10)));
+    let late = logins.insert(&login("u", "2014-06-22T12:00:00Z", 1)).await.unwrap_err();
+    assert!(matches!(late.kind(), ErrorKind::PeriodExpired { .. }), "{late}");
+    assert!(server.direct().tables().list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn bases_that_could_be_taken_for_others_are_refused() {
     // PS-8.7.
     let server = server_at("2014-08-22T12:00:00Z").await;
@@ -155,7 +166,7 @@ async fn bases_that_could_be_taken_for_others_are_refused() {
 
 #[tokio::test]
 async fn a_query_reads_several_tables_as_one() {
-    // PS-8.5.
+    // PS-8.5, P-8.5.
     let server = server_at("2014-08-22T12:00:00Z").await;
     let logins = logins(&server.account());
     for (at, id) in [
@@ -181,7 +192,7 @@ async fn a_query_reads_several_tables_as_one() {
     let oldest = logins.query(Login::range("b"), times()).oldest_first();
     let oldest = oldest.collect_at_most(9).await.unwrap();
     assert_eq!(oldest.iter().map(|login| login.id).collect::<Vec<_>>(), [2, 3, 4]);
-    // Of two partitions, by key and not by time.
+    // Across two partitions, by key and not by time.
     let both = logins.query(partition("a").or(partition("b")), times());
     let both = both.collect_at_most(9).await.unwrap();
     let both: Vec<_> = both.iter().map(|login| (&*login.user, login.id)).collect();
@@ -193,7 +204,7 @@ async fn a_query_reads_several_tables_as_one() {
     assert!(logins.query(Login::range("b"), times()).collect_at_most(2).await.is_err());
 }
 
-/// A login so many days before now.
+/// A login this many days ago.
 fn before(client: &TestClient, days: u64, id: u32) -> Login {
     let now = client.clock.now().unix_seconds();
     let at = Timestamp::from_unix_seconds(now - days * 86_400);
@@ -243,7 +254,7 @@ async fn three_expire_at_once_while_others_write() {
             let logins = logins(client);
             for round in 0..3 {
                 let id = writer.number as u32 * 10 + round;
-                // Late ones are refused, so no table comes back.
+                // Late inserts are refused, so no table is created again.
                 let late = logins.insert(&before(client, 65, id)).await.unwrap_err();
                 assert!(matches!(late.kind(), ErrorKind::PeriodExpired { .. }), "{late}");
                 let _ = logins.insert(&before(client, 5, id)).await;

@@ -1,4 +1,4 @@
-//! Data series (P-9): what they cost, what rivals and lost responses do to them.
+//! Data series (P-9): their cost, and the effects of concurrent writers and lost answers.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
@@ -64,7 +64,7 @@ fn methods(server: &FaultyServer) -> Vec<String> {
 
 #[tokio::test]
 async fn a_day_is_one_row_and_one_read() {
-    // PS-9.1, and what it costs.
+    // PS-9.1, and its cost.
     let (server, stats) = counted().await;
     let mut random = Seeded::new(1);
     let mut hours: Vec<(u64, usize)> = (0..24).map(|hour| (random.next_u64(), hour)).collect();
@@ -92,7 +92,7 @@ async fn a_day_is_one_row_and_one_read() {
 
 #[tokio::test]
 async fn two_clients_set_different_hours() {
-    // PS-9.2.
+    // PS-9.2, P-9.1.
     let (server, stats) = counted().await;
     let other = self::stats(&server.direct());
     for round in 0..20 {
@@ -148,7 +148,7 @@ async fn shards_are_summed_by_one_query() {
     let (server, _) = counted().await;
     let visits: SeriesTable<Visits> = server.account().tables().series().unwrap();
     let at = |text: &str| Visits::at("shop", time(text)).unwrap();
-    // Rows of others lie around.
+    // There are rows of other series around.
     for key in ["visits_2014082214", "visits_2014082215", "visits_201408221400"] {
         let row = Entity::new("shop", key).with("M05", 1000);
         visits.rows().insert(&row).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_sum_that_does_not_fit_is_refused() {
     assert_eq!(methods(&server), ["GET"]);
 }
 
-/// Increases that were acknowledged, and those whose outcome is not known.
+/// Increases that were acknowledged, and those with an unknown outcome.
 #[derive(Default)]
 struct Tally {
     done: AtomicI64,
@@ -189,7 +189,7 @@ struct Tally {
 impl Tally {
     async fn add(&self, stats: &SeriesTable<MessageCount>) {
         let mut outcome = stats.add(&hour(5), 1).await;
-        // Pauses cost no time here, so rivals are nearly always there: go on until it has its turn.
+        // Pauses take no time here, so other writers nearly always interfere: retry until it succeeds.
         while outcome.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::Contended { .. })) {
             outcome = stats.add(&hour(5), 1).await;
         }
@@ -210,7 +210,7 @@ impl Tally {
     }
 }
 
-/// So many tasks with some increases each, while one reply in ten is lost.
+/// Several tasks with some increases each, while one answer in ten is lost.
 async fn race(tasks: usize, adds: usize) -> Tally {
     let (server, _) = counted().await;
     server.faults().add(Match::any(), When::OneIn(10), Fault::DropReply);
@@ -229,7 +229,7 @@ async fn race(tasks: usize, adds: usize) -> Tally {
 
 #[tokio::test]
 async fn lost_replies_are_counted_once() {
-    // PS-9.3. Responses are lost at once here: an increase looks before many others come between.
+    // PS-9.3. Answers are lost at once here: an increase checks before many others follow.
     // A hundred each in the full test.
     let adds = if chosen_seeds(SEEDS).end >= 1000 { 100 } else { 20 };
     let tally = race(10, adds).await;
@@ -272,7 +272,7 @@ async fn three_writers_with_faults_count_what_they_acknowledged() {
         async |client, tally: &Tally, writer| {
             let stats = stats(client);
             for round in 0..5 {
-                // A write that dies may have been made.
+                // A write that crashes may have been carried out.
                 tally.unknown.fetch_add(1, Ordering::Relaxed);
                 tally.add(&stats).await;
                 tally.unknown.fetch_sub(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 use lazuli_client::prelude::*;
 
-// The rows of a wide entity are several: no variant of a union holds them (C-6.2).
+// A wide entity has several rows: it cannot be a variant of a union (C-6.2).
 #[derive(TableEntity)]
 #[table(kind = "Sheet", partition = "{book}", row = "sheet", wide(parts = 2))]
 struct Sheet {

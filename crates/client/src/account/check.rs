@@ -1,4 +1,4 @@
-//! A check of the connection that says in words what is wrong (C-2.11).
+//! A connection check that says in words what is wrong (C-2.11).
 
 use super::Account;
 use crate::call::{Call, SKEW_SECONDS_MAX, header};
@@ -12,12 +12,12 @@ use lazuli_model::Timestamp;
 use lazuli_wire::connection_string::StorageService;
 use std::io;
 
-/// An account that can be used.
+/// An account that is usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
-    /// Seconds that the service's clock is ahead of ours; negative if it is behind. More than 15 minutes
-    /// either way are corrected in requests that are signed by key, and break tokens that expire.
+    /// Seconds that the service's clock is ahead of ours; negative if it is behind. A difference of more than 15
+    /// minutes is corrected in requests signed by key, but breaks tokens that expire.
     pub clock_ahead_seconds: i64,
 }
 
@@ -39,7 +39,7 @@ impl Account {
                 Some("AuthorizationPermissionMismatch" | "AuthorizationResourceTypeMismatch")
             );
             if is_authentic {
-                // The credential is known to the service, and not for reading this.
+                // The service accepts the credential, but not for reading this.
                 return Ok(Checked { clock_ahead_seconds: ahead });
             }
             Err(match clock_hint(ahead) {
@@ -69,7 +69,7 @@ impl Account {
         })
     }
 
-    /// Says what an error means for somebody who sets up a connection.
+    /// Explains an error to somebody who sets up a connection.
     fn explain(&self, error: Error) -> Error {
         let endpoint = self.0.endpoint(StorageService::Table).map(|endpoint| &*endpoint.primary);
         let uri: Uri = endpoint.and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -118,7 +118,7 @@ fn cause(error: &Error) -> Cause {
         if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
             return Cause::Tls(tls.to_string());
         }
-        // The error of name resolution has no kind of its own.
+        // A failed name resolution has no error kind of its own.
         if cause.to_string().contains("dns error") {
             return Cause::NotFound;
         }
@@ -143,7 +143,7 @@ mod tests {
     use crate::{Retry, Transport};
     use bytes::Bytes;
 
-    /// Says the same to every request.
+    /// Gives every request the same answer.
     #[derive(Clone)]
     struct Says(u16, &'static str, &'static str);
 

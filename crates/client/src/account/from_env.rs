@@ -1,10 +1,10 @@
-//! An account from the variables of the environment (C-2.4).
+//! An account from environment variables (C-2.4).
 
 use super::AccountBuilder;
 use crate::credential::Credential;
 use crate::error::Error;
 
-/// Looked for in this order, before the parts.
+/// Tried in this order, before the separate variables.
 const STRINGS: [&str; 2] = ["LAZULI_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
 const KEY: &str = "AZURE_STORAGE_KEY";

@@ -26,6 +26,36 @@ fn a_builder_checks_what_it_was_given() {
     assert_eq!(account.name(), Some("acct"));
 }
 
+#[test]
+fn an_endpoint_that_is_none_is_refused_and_not_shown() {
+    // C-2.10: what is given by mistake is often the secret.
+    for (text, hint) in [
+        ("https://a.table.core.windows.net/?sv=2019-02-02&sig=c2VjcmV0", "Credential::sas"),
+        ("https://a.table.core.windows.net/?restype=c2VjcmV0", "no query"),
+        ("AccountName=a;AccountKey=c2VjcmV0", "from_connection_string"),
+        (
+            "DefaultEndpointsProtocol=https;AccountName=a;SharedAccessSignature=sig=c2VjcmV0",
+            "from_connection_string",
+        ),
+        ("https://user:c2VjcmV0@host", ""),
+        ("https://host/a#c2VjcmV0", ""),
+        ("c2VjcmV0", ""),
+        ("https://", ""),
+        ("http://h\u{e9}te", ""),
+        ("http://host:99999999/c2VjcmV0", ""),
+    ] {
+        for error in [
+            Account::builder(text).build().unwrap_err(),
+            Account::builder("http://host/a").queue_endpoint(text).build().unwrap_err(),
+            Account::builder("http://host/a").blob_endpoint(text).build().unwrap_err(),
+        ] {
+            let shown = format!("{error} {error:#?}");
+            assert!(shown.contains("endpoint is not an http") && shown.contains(hint), "{shown}");
+            assert!(!shown.contains("c2VjcmV0"), "{shown}");
+        }
+    }
+}
+
 /// Endpoint of the table service, its secondary, account and kind of credential.
 #[track_caller]
 fn check(text: &str, table: &str, secondary: &str, name: Option<&str>, credential: &str) {

@@ -1,11 +1,11 @@
-//! The writes of a transaction and the body of its request, which grow together: the size is known after
-//! each write (C-11.1, C-11.5).
+//! The writes of a transaction and the body of its request, built together: the size is known after each write
+//! (C-11.1, C-11.5).
 
 use super::messages::MessagePart;
 use crate::account::Account;
 use crate::call::text_value;
 use crate::dialect::Dialect;
-use crate::entity::{Loaded, Properties, TableEntity};
+use crate::entity::{ETag, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, CopyMark};
 use crate::key::IntoKey;
@@ -26,7 +26,7 @@ use std::ops::Range;
 pub(crate) struct Operation {
     /// `None` deletes.
     pub(crate) verb: Option<WriteVerb>,
-    /// The table, in a transaction that spans several; else that of the transaction.
+    /// The table, if the transaction spans several; otherwise the transaction's table applies.
     pub(crate) table: Option<TableName>,
     pub(crate) key: EntityKey,
     pub(crate) properties: Properties,
@@ -50,6 +50,7 @@ impl Operation {
         if_match: Option<&str>,
     ) -> Result<Self, Error> {
         let (key, properties) = encoded?;
+        let properties = verb.stored(properties);
         let if_match = if_match.map(str::to_owned);
         let (base, copies, copy) = (WriteIds::default(), Vec::new(), None);
         Ok(Self { verb: Some(verb), table: None, key, properties, if_match, base, copies, copy })
@@ -62,7 +63,7 @@ impl Operation {
         Self { verb: None, table, key, properties, if_match, base, copies, copy }
     }
 
-    /// In this table, with its copies, unless their index lies in another one.
+    /// Sets the table of this write and of its copies, except those of an index in another table.
     pub(crate) fn of_table(mut self, table: &TableName) -> Self {
         self.copies.iter_mut().filter(|copy| copy.table.is_none()).for_each(|copy| {
             copy.table = Some(table.clone());
@@ -70,26 +71,25 @@ impl Operation {
         Self { table: Some(table.clone()), ..self }
     }
 
-    /// With the writes of its copies.
+    /// Adds the writes of its copies.
     pub(crate) fn with_copies(self, copies: Vec<Self>) -> Self {
         Self { copies, ..self }
     }
 }
 
-/// One write, made ready: what [`Batch::write`](crate::Batch::write) and [`Bulk::run`](crate::Bulk::run)
-/// take.
+/// One prepared write, for [`Batch::write`](crate::Batch::write) and [`Bulk::run`](crate::Bulk::run).
 ///
-/// It holds all it needs, so the value it was made from is free again. A value that cannot be encoded is
-/// reported when the write is to be sent.
+/// It does not borrow the value it was made from. If the value cannot be encoded, that is reported when the write
+/// is to be sent.
 #[derive(Debug)]
 pub struct WriteOp {
     pub(crate) operation: Result<Operation, Error>,
-    /// Whether it is of an entity of any shape.
+    /// Whether its entity is untyped.
     is_dynamic: bool,
 }
 
 impl WriteOp {
-    /// Inserts an entity; fails if its keys are taken.
+    /// Inserts an entity; fails if its key is taken.
     pub fn insert<T: TableEntity>(value: &T) -> Self {
         Self::of(WriteVerb::Insert, value, None, None)
     }
@@ -98,6 +98,11 @@ impl WriteOp {
     pub fn replace<T: TableEntity>(loaded: &Loaded<T>) -> Self {
         let etag = Some(loaded.etag().as_str());
         Self::of(WriteVerb::Replace, &**loaded, Some(loaded), etag)
+    }
+
+    /// Replaces an entity if it is of this version.
+    pub fn replace_if_match<T: TableEntity>(value: &T, etag: &ETag) -> Self {
+        Self::of(WriteVerb::Replace, value, None, Some(etag.as_str()))
     }
 
     /// Replaces an entity unconditionally; it must exist.
@@ -115,8 +120,8 @@ impl WriteOp {
         Self::of(WriteVerb::UpsertMerge, value, None, None)
     }
 
-    /// Sets some properties of an entity: `WriteOp::merge(table.merge(key).set("Age", 35))`. Options of the merge that a
-    /// request has of its own (timeout, headers) are those of the transaction.
+    /// Sets some properties of an entity: `WriteOp::merge(table.merge(key).set("Age", 35))`. The merge's own request
+    /// options (timeout, headers) are ignored in favour of the transaction's.
     pub fn merge<T: TableEntity>(merge: Merge<T>) -> Self {
         Self { operation: merge.into_operation(), is_dynamic: T::IS_DYNAMIC }
     }
@@ -135,7 +140,16 @@ impl WriteOp {
 
     /// Deletes an entity, which must exist.
     pub fn delete_key<K: IntoKey>(key: K) -> Self {
-        let remove = key.into_key().map(|key| Operation::remove(key, "*")).map_err(Error::from);
+        Self::removal(key, "*")
+    }
+
+    /// Deletes an entity if it is of this version.
+    pub fn delete_if_match<K: IntoKey>(key: K, etag: &ETag) -> Self {
+        Self::removal(key, etag.as_str())
+    }
+
+    fn removal<K: IntoKey>(key: K, etag: &str) -> Self {
+        let remove = key.into_key().map(|key| Operation::remove(key, etag)).map_err(Error::from);
         let operation = remove.and_then(|remove| match () {
             () if is_listed::<K::Entity>() => Err(unlisted()),
             () if is_indexed::<K::Entity>() => Err(index::blind(remove.key)),
@@ -154,13 +168,11 @@ impl WriteOp {
         Self { operation, is_dynamic: value.shape().is_dynamic }
     }
 
-    /// The write, in a table whose type asks this of entities of any shape.
+    /// The write, in a table whose type imposes this rule on untyped entities.
     pub(crate) fn under(self, rule: Rule) -> Result<Operation, Error> {
         let mut operation = self.operation?;
-        if self.is_dynamic {
-            rule.check()
-                .map_err(|error| error.with(|context| context.key = Some(operation.key.clone())))?;
-        }
+        let checked = if self.is_dynamic { rule.check() } else { rule.check_counts() };
+        checked.map_err(|error| error.with(|context| context.key = Some(operation.key.clone())))?;
         operation.properties.settle(rule.secrets, self.is_dynamic);
         Ok(operation)
     }
@@ -170,7 +182,7 @@ impl WriteOp {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("operation {index}: {reason}")]
 pub struct BatchError {
-    /// The write, in the order they were added.
+    /// The write's position, in the order of adding.
     pub index: usize,
     /// What is wrong with it.
     pub reason: BatchFault,
@@ -180,16 +192,16 @@ pub struct BatchError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchFault {
-    /// It is one too many.
+    /// There are too many writes.
     #[error("a transaction has at most 100 operations")]
     TooManyOperations,
-    /// It is of another partition.
+    /// It is in another partition.
     #[error("a transaction has one partition, unless it is one of Account::atomically")]
     OtherPartition,
-    /// A write before it names the same entity.
+    /// An earlier write names the same entity.
     #[error("a transaction names an entity once")]
     NamedTwice,
-    /// The request would be larger than the service takes.
+    /// The request would be larger than the service accepts.
     #[error("a transaction has at most 4 MiB, with this write it has {bytes} bytes")]
     TooLarge {
         /// Bytes of the request.
@@ -200,39 +212,39 @@ pub enum BatchFault {
     Write(Box<ErrorKind>),
 }
 
-/// The error of a write that a transaction cannot have.
+/// The error of a write that cannot be part of a transaction.
 pub(crate) fn refusal(index: usize, reason: BatchFault, key: Option<EntityKey>) -> Error {
     Error::new(ErrorKind::InvalidBatch(BatchError { index, reason }))
         .with(|context| context.key = key)
 }
 
-/// A write that a transaction cannot have.
+/// A write that cannot be part of a transaction.
 pub(crate) struct Refused {
     pub(crate) operation: Operation,
     pub(crate) fault: BatchFault,
 }
 
-/// Writes that can be one transaction, and the body of the request that carries them.
+/// Writes that can be one transaction, and the body of its request.
 pub(crate) struct ChangeSet {
     dialect: Dialect,
-    /// The address that targets begin with.
+    /// The prefix of all target addresses.
     base: String,
     table: TableName,
     request: BatchRequest,
-    /// The id of the transaction, for the rows that keep ids of writes.
+    /// The id of the transaction, for the rows that keep write ids.
     own: Guid,
-    /// Not closed yet.
+    /// Without its closing boundary.
     body: Vec<u8>,
     operations: Vec<Operation>,
-    /// Follow the writes in the body.
+    /// They follow the writes in the body.
     messages: Vec<MessagePart>,
-    /// The head of an insert in the body. All inserts into one table have the same.
+    /// The head of an insert in the body. All inserts into one table have the same head.
     insert_head: Option<Range<usize>>,
-    /// Where among them the one with the greatest row key is.
+    /// The index of the write with the greatest row key.
     greatest: usize,
-    /// Whether the writes may be of several partitions and tables.
+    /// Whether the writes may be in several partitions and tables.
     spans: bool,
-    /// The account, if the writes are still to be encrypted: their sizes are not known then.
+    /// The account, if the writes have yet to be encrypted: until then their sizes are unknown.
     protected: Option<Account>,
 }
 
@@ -279,12 +291,12 @@ impl ChangeSet {
         Self::new(&account.unprotected(), &table)?.identified(own).with(operations)
     }
 
-    /// With this id, which its caller looks for.
+    /// Sets the id of the transaction, by which the caller will look for it.
     pub(crate) fn identified(self, own: Guid) -> Self {
         Self { own, ..self }
     }
 
-    /// All of `operations`, in order.
+    /// A change set of all `operations`, in order.
     pub(crate) fn of(
         account: &Account,
         table: &TableName,
@@ -293,12 +305,12 @@ impl ChangeSet {
         Self::new(account, table)?.with(operations)
     }
 
-    /// Its writes may be of several partitions and tables.
+    /// Allows writes to several partitions and tables.
     pub(crate) fn spanning(self) -> Self {
         Self { spans: true, ..self }
     }
 
-    /// Adds messages behind all writes. `first` is the number of the first of them.
+    /// Adds messages after all writes. `first` is the number of the first message.
     pub(crate) fn with_messages(
         mut self,
         first: usize,
@@ -337,17 +349,17 @@ impl ChangeSet {
         Ok(changes)
     }
 
-    /// Bytes of the request's body, as it would be sent now.
+    /// The current size of the request's body.
     pub(crate) fn bytes(&self) -> usize {
         self.body.len() + self.request.closing_bytes()
     }
 
-    /// Makes room for a body of so many bytes.
+    /// Makes room for a body of this size.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.body.reserve(bytes);
     }
 
-    /// Adds a write, unless it would make the transaction one that the service refuses.
+    /// Adds a write, unless the service would then refuse the transaction.
     pub(crate) fn push(&mut self, mut operation: Operation) -> Result<(), Box<Refused>> {
         self.mark(&mut operation);
         if let Err(fault) = self.admit(&operation) {
@@ -370,7 +382,7 @@ impl ChangeSet {
             self.body.truncate(before);
             return Err(Box::new(Refused { operation, fault: BatchFault::TooLarge { bytes } }));
         }
-        // In a transaction that spans tables, the next insert may be into another one.
+        // In a transaction across tables, the next insert may go to another table.
         if self.insert_head.is_none() && !self.spans && operation.verb == Some(WriteVerb::Insert) {
             self.insert_head = head;
         }
@@ -409,7 +421,7 @@ impl ChangeSet {
         self.admit(operation).is_ok() && bytes() <= self.dialect.batch_bytes_max()
     }
 
-    /// Whether `operation` and its copies can be part of this transaction, but for their size.
+    /// Whether `operation` and its copies can be part of this transaction, regardless of size.
     fn admit(&self, operation: &Operation) -> Result<(), BatchFault> {
         if self.operations.len() + operation.copies.len() >= BATCH_OPERATIONS_MAX {
             return Err(BatchFault::TooManyOperations);
@@ -419,7 +431,7 @@ impl ChangeSet {
             if !self.spans && first.key.partition != write.key.partition {
                 return Err(BatchFault::OtherPartition);
             }
-            // Part of the body here, and a header all the same: no line may end in it.
+            // Here it is in the body, but it is still a header: it must not contain a line break.
             if let Some(if_match) = &write.if_match {
                 let checked = text_value(if_match).map(drop);
                 checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
@@ -436,7 +448,8 @@ impl ChangeSet {
         Ok(())
     }
 
-    /// Whether a write before names the entity. Most come in the order of their keys: then the greatest tells.
+    /// Whether an earlier write names the entity. Usually writes come in key order: then comparing with the greatest is
+    /// enough.
     fn names(&self, write: &Operation) -> bool {
         let greatest = self.operations.get(self.greatest);
         greatest.is_some_and(|greatest| {
@@ -496,7 +509,7 @@ impl ChangeSet {
         begin..end
     }
 
-    /// The request, ready to be sent: what is to be encrypted is.
+    /// Encrypts the writes and closes the request.
     pub(crate) async fn finish(self) -> Result<Prepared, Error> {
         self.sealed().await?.close()
     }
@@ -511,24 +524,25 @@ impl ChangeSet {
     }
 }
 
-/// A transaction as it is sent, and the writes it carries.
+/// A transaction ready to be sent, and its writes.
 pub(crate) struct Prepared {
     pub(crate) content_type: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) operations: Vec<Operation>,
-    /// What it puts into queues.
+    /// The messages that it puts into queues.
     pub(crate) messages: Vec<MessagePart>,
-    /// The id that rows carry which keep ids of writes.
+    /// The id of the transaction, for rows that keep write ids.
     pub(crate) own: Guid,
-    /// Whether anybody looks at the new versions.
+    /// Whether the caller wants the new versions.
     pub(crate) wants_tags: bool,
-    /// Whether it spans partitions or tables, which is asked for.
+    /// Whether it spans partitions or tables; a header says so.
     pub(crate) spans: bool,
 }
 
 impl Prepared {
-    /// Whether it must not be sent again once it may have been carried out: nothing in it would make the second time fail,
-    /// and there would be two messages for one. An insert fails the second time, and so does a write of a known version.
+    /// Whether it must not be retried once it may have been carried out: nothing in it would make a second execution
+    /// fail, and its messages would be sent twice. An insert fails the second time, and so does a write of a known
+    /// version.
     pub(crate) fn is_once(&self) -> bool {
         let fails_again = |operation: &Operation| {
             let is_insert = operation.verb == Some(WriteVerb::Insert);
@@ -538,12 +552,12 @@ impl Prepared {
     }
 }
 
-/// A write, and those of its copies.
+/// A write, followed by those of its copies.
 fn with_copies(operation: &Operation) -> impl Iterator<Item = &Operation> {
     [operation].into_iter().chain(&operation.copies)
 }
 
-/// The writes of a transaction as callers count them: copies with the write of their entity, which they follow.
+/// The writes of a transaction as callers count them: copies, which follow their entity, are part of its write.
 pub(crate) fn grouped(operations: Vec<Operation>) -> Vec<Operation> {
     let mut grouped: Vec<Operation> = Vec::with_capacity(operations.len());
     for operation in operations {

@@ -1,5 +1,5 @@
-//! What became of a transaction whose answer was lost (C-13): its rows are looked at, one after the other, until one
-//! tells.
+//! Finds out what happened to a transaction whose answer was lost (C-13): reads its rows one by one until one of
+//! them settles it.
 
 use super::send::Trust;
 use super::send::place;
@@ -12,36 +12,38 @@ use crate::table;
 use crate::write::{self, Proof};
 use crate::write_ids::Fate;
 use lazuli_model::TableName;
+use std::time::Duration;
 
-/// A transaction that was carried out, as its rows tell.
+/// A transaction that its rows show to have been carried out.
 pub(super) struct Resolved {
-    /// The versions of the rows that were looked at, as far as they were written.
+    /// The versions of the rows that were checked, where they were written.
     pub(super) etags: Vec<Option<ETag>>,
     pub(super) proof: Proof,
 }
 
-/// What one row tells of the transaction.
+/// What one row says about the transaction.
 enum Word {
-    /// It carries its id.
+    /// It has the transaction's id.
     Applied,
-    /// It is as it was before.
+    /// It is unchanged.
     NotApplied,
-    /// It is as it should be, and somebody else may have made it so.
+    /// It has the wanted state, but another client may have caused that.
     Consistent,
-    /// It is otherwise, and that does not tell whether it was as it should be for a time.
+    /// It has another state; it may still have had the wanted one for a time.
     Other,
 }
 
-/// Looks at the rows of a transaction that was refused after an earlier attempt may have been carried out. `error` is
-/// the refusal.
+/// Checks the rows of a transaction that was refused after an earlier attempt may have been carried out. `error` is
+/// the refusal, `deadline` the end of the verb, if it has one.
 ///
-/// All or nothing: an id in one row, or the version that one was to have, speaks for all. What a row holds speaks for that
-/// row alone, so that without an id all of them must be as they should be.
+/// As the transaction is all or nothing, an id in one row, or the version that a row was to have, is proof for all
+/// rows. The content of a row is evidence for that row only: without an id, all rows must have the wanted state.
 pub(super) async fn resolve(
     account: &Account,
     table: &TableName,
     prepared: &Prepared,
     trust: Trust,
+    deadline: Option<Duration>,
     error: Error,
 ) -> Result<Resolved, Error> {
     let Prepared { operations, messages, own, .. } = prepared;
@@ -52,21 +54,21 @@ pub(super) async fn resolve(
     let mut is_other = false;
     for index in in_order(operations) {
         let Some(operation) = operations.get(index) else { continue };
-        // Only an id that another row has kept can tell now.
+        // Now only an id kept in another row can settle it.
         if is_other && !is_marked(operation) {
             break;
         }
         let read_from = operation.table.as_ref().unwrap_or(table);
-        let options = CallOptions::default();
+        let options = CallOptions::default().until(deadline, &account.0.env);
         let found: Option<Loaded<Entity>> =
             table::get(&account.unprotected(), read_from, &operation.key, options)
                 .await
                 .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
         let own = is_marked(operation).then_some(*own);
-        let (word, etag) =
-            (word(operation, own, found.as_ref()), found.map(|row| row.etag().clone()));
-        if let Some(slot) = etags.get_mut(index).filter(|_| operation.verb.is_some()) {
-            *slot = etag;
+        let word = word(operation, own, found.as_ref());
+        if let (Some(slot), Some(verb), Some(row)) = (etags.get_mut(index), operation.verb, &found)
+        {
+            *slot = Some(write::version_of(row, &operation.properties, verb));
         }
         match word {
             Word::Applied => return Ok(Resolved { etags, proof: Proof::WriteIds }),
@@ -77,7 +79,7 @@ pub(super) async fn resolve(
             Word::Other => is_other = true,
         }
     }
-    // A message leaves no trace that could be looked up: only a proof counts.
+    // A message leaves no trace that could be checked: only a proof counts.
     if is_other && messages.is_empty() {
         return Err(error);
     }
@@ -89,8 +91,8 @@ pub(super) async fn resolve(
     if is_enough { Ok(Resolved { etags, proof }) } else { Err(unknown(error)) }
 }
 
-/// The operations, those first whose rows tell most: what carries the id, what names the version it found, an insert,
-/// another write, and a deletion last.
+/// The operations, those with the most telling rows first: the one with the id, one that names the version it found,
+/// an insert, another write, and last a deletion.
 fn in_order(operations: &[Operation]) -> Vec<usize> {
     let rank = |operation: &Operation| match () {
         () if operation.properties.ids_kept() > 0 => 0,
@@ -104,14 +106,14 @@ fn in_order(operations: &[Operation]) -> Vec<usize> {
     order
 }
 
-/// What a row tells. `own` is the id that it would carry.
+/// What a row says about the transaction. `own` is the transaction's id.
 fn word(
     operation: &Operation,
     own: Option<lazuli_model::Guid>,
     found: Option<&Loaded<Entity>>,
 ) -> Word {
     let Some(row) = found else {
-        // That it is gone is what a deletion wants.
+        // A missing row is what a deletion wants.
         return if operation.verb.is_none() { Word::Consistent } else { Word::Other };
     };
     if operation.if_match.as_deref() == Some(row.etag().as_str()) {

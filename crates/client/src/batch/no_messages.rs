@@ -1,10 +1,10 @@
-//! Stands for messages in a build without queues: there are none.
+//! Replaces messages in a build without queues.
 
 use crate::account::Account;
 use crate::error::Error;
 use bytes::Bytes;
 
-/// A message that cannot be.
+/// A message that cannot exist.
 #[derive(Debug)]
 pub(crate) enum SendMessage {}
 
@@ -18,7 +18,7 @@ impl SendMessage {
     }
 }
 
-/// Has the fields of a message's part, and is never made.
+/// Has the fields of a message's part, and is never constructed.
 #[derive(Clone, Debug)]
 pub(crate) struct MessagePart {
     pub(crate) queue: String,

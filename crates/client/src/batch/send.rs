@@ -1,4 +1,4 @@
-//! A transaction on its way, and what its answer means for each write (C-11.2, C-11.3, C-13).
+//! Sends a transaction and interprets the answer for each write (C-11.2, C-11.3, C-13).
 
 use super::messages::SentMessage;
 use super::{ChangeSet, Committed, Operation, Prepared, lookup};
@@ -19,30 +19,30 @@ use lazuli_wire::multipart::{
     MultipartError, ResponsePart, boundary, is_all_done, parse_batch_response,
 };
 
-/// Says where it happened.
+/// Adds the operation and the table to an error.
 pub(super) fn place(error: Error, table: &TableName) -> Error {
     error.at("batch", Some(table.as_str()), None)
 }
 
-/// What may be taken for success, if an answer was lost and no row carries the id of the transaction.
+/// What counts as success, if an answer was lost and no row has the id of the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trust {
     /// Nothing: only the id counts.
     Ids,
-    /// That all rows are gone which were to be deleted.
+    /// All rows that were to be deleted are gone.
     State,
-    /// That all rows are as they were to be.
+    /// All rows have the content they were to have.
     Content,
 }
 
 impl Trust {
-    /// What the account says (C-13.7).
+    /// The account's setting (C-13.7).
     pub(crate) fn of(account: &Account) -> Self {
         if account.0.retry.trusts_content() { Self::Content } else { Self::State }
     }
 }
 
-/// Sends `operations` as one transaction. If there is a write among them, it carries the id `own`.
+/// Sends `operations` as one transaction. If there is a write among them, it gets the id `own`.
 pub(crate) async fn send_with_id(
     account: &Account,
     table: &TableName,
@@ -53,7 +53,7 @@ pub(crate) async fn send_with_id(
     send_trusting(account, table, operations, own, Trust::State, options).await
 }
 
-/// The same, if less is to be trusted.
+/// The same, with its own level of trust.
 pub(crate) async fn send_trusting(
     account: &Account,
     table: &TableName,
@@ -77,13 +77,15 @@ pub(crate) async fn send(
     trust: Trust,
     options: CallOptions,
 ) -> Result<Committed, Error> {
+    let env = &account.0.env;
+    let deadline = options.deadline(env);
     let mut again: Option<Prepared> = None;
     loop {
         let prepared = again.as_ref().unwrap_or(prepared);
-        match send_once(account, table, prepared, trust, options.clone()).await {
+        match send_once(account, table, prepared, trust, options.until(deadline, env)).await {
             Err(Failure { error, missing_copy: None }) => return Err(error),
-            // A copy that should be removed is not there: somebody else removed it. The rest is sent again
-            // without it (P-1.7). Ends: each round has one write less.
+            // A copy that should be removed does not exist: another client removed it. Retry the rest without it
+            // (P-1.7). Terminates: each round has one write less.
             Err(Failure { missing_copy: Some(rest), .. }) => {
                 let first = rest.iter().filter(|operation| operation.copy.is_none()).count();
                 let changes = ChangeSet::new(account, table).map(|changes| {
@@ -104,7 +106,7 @@ pub(crate) async fn send(
 /// Why a transaction was not carried out.
 struct Failure {
     error: Error,
-    /// The other writes, if the one that failed removes a copy of an index which is not there.
+    /// The other writes, if the one that failed removes an index copy that does not exist.
     missing_copy: Option<Vec<Operation>>,
 }
 
@@ -126,7 +128,7 @@ async fn send_once(
     if count == 0 {
         return Ok(Committed::nothing());
     }
-    // Whoever sent it knows nothing of copies.
+    // The caller does not count the copies.
     let of_entities = |etags: Vec<Option<ETag>>| {
         let own = etags.into_iter().zip(operations).filter(|(_, op)| op.copy.is_none());
         own.map(|(etag, _)| etag).collect()
@@ -137,6 +139,7 @@ async fn send_once(
         call.headers.insert(EXTENSIONS, HeaderValue::from_static("on"));
         call.headers.insert(TRANSACTION, HeaderValue::from_static("any"));
     }
+    let deadline = options.deadline(&account.0.env);
     call.options = options;
     call.about.table = Some(table.as_str().to_owned());
     call.about.operations = count + prepared.messages.len();
@@ -172,17 +175,14 @@ async fn send_once(
     if !is_ours_perhaps {
         return Err(error.into());
     }
-    lookup::resolve(account, table, prepared, trust, error).await.map_err(Failure::from).map(
-        |found| {
-            let mut etags = found.etags;
-            etags.resize(count, None);
-            Committed { etags: of_entities(etags), messages: Vec::new(), proof: found.proof }
-        },
-    )
+    let found = lookup::resolve(account, table, prepared, trust, deadline, error).await?;
+    let mut etags = found.etags;
+    etags.resize(count, None);
+    Ok(Committed { etags: of_entities(etags), messages: Vec::new(), proof: found.proof })
 }
 
-/// Has one of the writes carry the id of the transaction, best one of an entity that was read: the ids it had tell
-/// also what did not happen. False if there is no write.
+/// Puts the id of the transaction into one of the writes, preferably of an entity that was read: its previous ids
+/// also show if the transaction did not happen. False if there is no write.
 pub(crate) fn mark(operations: &mut [Operation]) -> bool {
     let is_write = |op: &Operation| op.verb.is_some() && op.copy.is_none();
     let read = operations.iter().position(|op| is_write(op) && op.base != WriteIds::default());
@@ -192,7 +192,7 @@ pub(crate) fn mark(operations: &mut [Operation]) -> bool {
     true
 }
 
-/// What was written, if that is wanted; or the error, and which part of the request failed.
+/// The new versions, if wanted; or the error, and which part of the request failed.
 fn read_answer(answer: Answer, prepared: &Prepared) -> Result<Answered, (Error, Option<usize>)> {
     let Prepared { operations, messages, wants_tags, .. } = prepared;
     let count = operations.len() + messages.len();
@@ -230,7 +230,7 @@ fn read_answer(answer: Answer, prepared: &Prepared) -> Result<Answered, (Error, 
     Ok((etags, messages.map_err(fault)?))
 }
 
-/// The versions of what was written, and the messages that were put.
+/// The new versions, and the messages that were put.
 type Answered = (Vec<Option<ETag>>, Vec<SentMessage>);
 
 /// The error of the one operation that failed the transaction (C-11.2).
@@ -243,7 +243,7 @@ fn failure(
     let body = part.split().map_or(&[][..], |(_, body)| body);
     let mut text = ErrorText::read(body).unwrap_or_default();
     let failed = text.take_index();
-    // Copies follow the write of their entity, which is what the caller counts.
+    // The caller does not count copies, which follow the write of their entity.
     let index = failed.map(|failed| {
         let before = operations.iter().take(failed.saturating_add(1));
         let writes = before.filter(|operation| operation.copy.is_none()).count();
@@ -252,7 +252,7 @@ fn failure(
     });
     let status = StatusCode::from_u16(part.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let operation = failed.and_then(|failed| operations.get(failed));
-    // The kind of a lone operation helps nobody who does not know which one it was.
+    // The kind of a single operation's error is useless without knowing which operation it was.
     let kind = match kind_of(status, &text.code) {
         kind @ (ErrorKind::TableNotFound | ErrorKind::Throttled) => kind,
         ErrorKind::Conflict if operation.is_some_and(|operation| operation.copy.is_some()) => {

@@ -15,7 +15,7 @@ use std::future::IntoFuture;
 const APPEND_POSITION: HeaderName = HeaderName::from_static("x-ms-blob-condition-appendpos");
 const APPEND_OFFSET: HeaderName = HeaderName::from_static("x-ms-blob-append-offset");
 
-/// The creation of an empty append blob.
+/// Creates an empty append blob.
 #[must_use = "nothing is sent before `.await`"]
 pub struct CreateAppendBlob {
     blob: Blob,
@@ -32,13 +32,13 @@ impl CreateAppendBlob {
 
     conditional!();
 
-    /// Only if there is no blob of this name.
+    /// Only if no blob has this name.
     pub fn if_absent(mut self) -> Self {
         self.conditions.if_absent = true;
         self
     }
 
-    /// The content type; `application/octet-stream` unless said otherwise.
+    /// The content type, by default `application/octet-stream`.
     pub fn content_type(self, content_type: &str) -> Self {
         Self { content_type: Some(content_type.to_owned()), ..self }
     }
@@ -72,9 +72,9 @@ impl IntoFuture for CreateAppendBlob {
 pub struct Appended {
     /// Where they begin.
     pub offset: u64,
-    /// The blob's version after them.
+    /// The blob's version after the append.
     pub etag: ETag,
-    /// How it is known.
+    /// How it is known that they were appended.
     pub proof: Proof,
 }
 
@@ -96,8 +96,8 @@ impl Append {
 
     conditional!();
 
-    /// Only if the blob has so many bytes; otherwise [`Error::is_precondition_failed`]. After a lost answer
-    /// the library looks at what is there, so that the bytes are not appended twice.
+    /// Only if the blob has this length; otherwise [`Error::is_precondition_failed`]. After a lost answer the library
+    /// checks what is stored, so that the bytes are not appended twice.
     pub fn at(self, position: u64) -> Self {
         Self { position: Some(position), ..self }
     }
@@ -130,7 +130,7 @@ impl Append {
             answer.is_after_lost && answer.status == StatusCode::PRECONDITION_FAILED;
         let error = self.blob.refusal(answer, "append");
         let Some(position) = self.position.filter(|_| is_ours_perhaps) else { return Err(error) };
-        // An earlier attempt may have appended them: look. An equal block of a rival's would be taken for
+        // An earlier attempt may have appended them: check. Equal bytes from another client would be mistaken for
         // ours, as with an entity (C-13.7).
         let end = position.saturating_add(self.bytes.len() as u64);
         match self.blob.get().range(position..end).await {

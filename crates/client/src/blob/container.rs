@@ -58,13 +58,13 @@ impl Blobs {
             .map_err(|error| container.place("delete container", error))
     }
 
-    /// Asks for a key that signs tokens for containers and blobs. It needs a bearer token, and lives from now for `life`,
-    /// at most seven days.
+    /// Requests a key that signs tokens for containers and blobs. Needs a bearer token. The key is valid from now for
+    /// `life`, at most seven days.
     pub fn user_delegation_key(&self, life: Duration) -> Request<UserDelegationKey> {
         fetch_user_delegation_key(&self.account, StorageService::Blob, life)
     }
 
-    /// The names of all containers that begin with `prefix`, in order.
+    /// The names of all containers whose name begins with `prefix`, in order.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
         rest::list_names(&self.account, StorageService::Blob, "list containers", prefix, |body| {
             let page = xml::read_containers(body).map_err(Error::protocol)?;

@@ -1,4 +1,4 @@
-//! Reading a blob: whole, a range of it, or piece by piece.
+//! Reads a blob: whole, a range, or as a stream of pieces.
 
 use super::{Blob, BlobProperties, Conditions, conditional, prepare};
 use crate::BoxFuture;
@@ -23,20 +23,20 @@ const PIECE_BYTES: u64 = 4 * 1024 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Downloaded {
-    /// The bytes that were asked for.
+    /// The requested bytes.
     pub bytes: Bytes,
     /// The properties of the whole blob.
     pub properties: BlobProperties,
 }
 
-/// The first byte, and the first one after the end, if it is not that of the blob.
+/// The first byte, and the end (exclusive), unless that is the end of the blob.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     start: u64,
     end: Option<u64>,
 }
 
-/// The read of a blob.
+/// A read of a blob.
 #[must_use = "nothing is sent before `.await`"]
 pub struct GetBlob {
     blob: Blob,
@@ -61,7 +61,7 @@ impl GetBlob {
 
     conditional!();
 
-    /// Only these bytes; what lies after the end of the blob is left out.
+    /// Only these bytes, as far as the blob has them.
     pub fn range(mut self, range: impl RangeBounds<u64>) -> Self {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
@@ -77,25 +77,25 @@ impl GetBlob {
         self
     }
 
-    /// Fails with [`ErrorKind::TooLarge`] if there are more bytes, before it reads them.
+    /// Fails with [`ErrorKind::TooLarge`] if there are more bytes, before reading them.
     pub fn bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
 
-    /// Which location is asked.
+    /// Chooses the location to read from.
     pub fn read_from(mut self, location: ReadFrom) -> Self {
         self.options.read_from = location;
         self
     }
 
-    /// Reads the blob piece by piece, of whatever size it is. Each piece is a request with its own attempts;
-    /// all are of one version, or the stream fails with [`ErrorKind::PreconditionFailed`].
+    /// Reads a blob of any size piece by piece. Each piece is a request with its own attempts; all have the same
+    /// version, or the stream fails with [`ErrorKind::PreconditionFailed`].
     pub fn stream(self) -> BlobStream {
         let Range { start, end } = self.range.unwrap_or(Range { start: 0, end: None });
         BlobStream { get: self, next: start, end, properties: None, state: State::Idle }
     }
 
-    /// So many bytes in a piece of a stream, 4 MiB unless said otherwise.
+    /// The size of a piece of a stream, 4 MiB by default.
     pub fn piece_bytes(self, bytes: u64) -> Self {
         Self { piece_bytes: bytes.clamp(1, BYTES_MAX as u64), ..self }
     }
@@ -106,7 +106,7 @@ impl GetBlob {
                 let error = Error::config("the range of a blob is empty");
                 return Err(self.blob.place("get blob", error));
             }
-            // The service cuts a range at the blob's end, so more may be asked for than there is.
+            // The service truncates a range at the blob's end, so the range may be longer than the blob.
             if end - start > self.bytes_max as u64 {
                 let error = too_large(end - start, self.bytes_max as u64);
                 return Err(self.blob.place("get blob", error));
@@ -146,11 +146,11 @@ impl IntoFuture for GetBlob {
     }
 }
 
-/// The bytes of a blob in pieces. One that does not exist is an error: [`ErrorKind::NotFound`].
+/// The bytes of a blob in pieces. If the blob does not exist, that is an error: [`ErrorKind::NotFound`].
 #[must_use = "a stream does nothing unless it is read"]
 pub struct BlobStream {
     get: GetBlob,
-    /// The first byte that was not read.
+    /// The first byte that has not been read yet.
     next: u64,
     end: Option<u64>,
     properties: Option<BlobProperties>,
@@ -169,7 +169,7 @@ impl BlobStream {
         self.properties.as_ref()
     }
 
-    /// The read of the next piece; `None` at the end.
+    /// Reads the next piece; `None` at the end.
     fn read_next(&self) -> Option<BoxFuture<'static, Result<Option<Downloaded>, Error>>> {
         let blob_end = self.properties.as_ref().map(|properties| properties.bytes);
         let end = [self.end, blob_end].into_iter().flatten().min().unwrap_or(u64::MAX);

@@ -13,7 +13,7 @@ const PROPOSED_ID: HeaderName = HeaderName::from_static("x-ms-proposed-lease-id"
 const BREAK_PERIOD: HeaderName = HeaderName::from_static("x-ms-lease-break-period");
 const LEASE_TIME: HeaderName = HeaderName::from_static("x-ms-lease-time");
 
-/// How long a lease holds unless it is renewed.
+/// How long a lease lasts unless it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseTime {
     /// 15 to 60 seconds.
@@ -35,7 +35,7 @@ impl Lease {
         &self.id
     }
 
-    /// The lease that another process took and named `id`.
+    /// A lease with the id `id` that another process acquired.
     pub fn resume(blob: &Blob, id: &str) -> Self {
         Self { blob: blob.clone(), id: id.to_owned() }
     }
@@ -51,7 +51,7 @@ impl Lease {
                 return Err(blob.place(operation, Error::config("a lease holds 15 to 60 seconds")));
             }
         };
-        // We choose the id: an attempt after a lost answer meets our own lease and succeeds (B-5.3).
+        // The client chooses the id: after a lost answer, a retry finds its own lease and succeeds (B-5.3).
         let id = blob.account.0.env.guid().to_string();
         let headers = [(DURATION, &*duration), (PROPOSED_ID, &*id)];
         let answer = send(blob, operation, "acquire", &headers).await?;
@@ -61,7 +61,7 @@ impl Lease {
         Ok(Self { blob: blob.clone(), id })
     }
 
-    /// Lets the lease hold for its time again. Fails with a conflict if it is lost.
+    /// Renews the lease for its full time. Fails with a conflict if it is lost.
     pub async fn renew(&self) -> Result<(), Error> {
         let answer =
             send(&self.blob, "renew lease", "renew", &[(LEASE_ID, self.id.as_str())]).await?;
@@ -71,13 +71,13 @@ impl Lease {
         }
     }
 
-    /// Gives the lease back: others can take one at once.
+    /// Releases the lease: others can acquire one at once.
     pub async fn release(self) -> Result<(), Error> {
         let answer =
             send(&self.blob, "release lease", "release", &[(LEASE_ID, self.id.as_str())]).await?;
         match answer.status {
             StatusCode::OK => Ok(()),
-            // An attempt before this one released it, or it was lost: it is not ours any more.
+            // An earlier attempt released it, or it was lost: either way it is no longer ours.
             StatusCode::CONFLICT if answer.is_after_lost => Ok(()),
             _ => Err(self.blob.refusal(answer, "release lease")),
         }

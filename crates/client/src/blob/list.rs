@@ -22,7 +22,7 @@ pub struct BlobItem {
     pub bytes: u64,
     /// Its content type.
     pub content_type: Option<String>,
-    /// Its kind; `None` for one that this library does not know.
+    /// Its kind; `None` for one unknown to this library.
     pub kind: Option<BlobKind>,
 }
 
@@ -32,13 +32,13 @@ pub struct BlobItem {
 pub struct BlobList {
     /// The blobs, in the order of their names.
     pub blobs: Vec<BlobItem>,
-    /// With a delimiter: what stands for the blobs whose names contain it after the prefix.
+    /// With a delimiter: the common prefixes of blobs whose names contain it after the prefix.
     pub prefixes: Vec<String>,
-    /// Where the list goes on: see [`ListBlobs::after`]. `None` at its end.
+    /// Where the list continues: see [`ListBlobs::after`]. `None` at its end.
     pub next: Option<String>,
 }
 
-/// The listing of a container.
+/// A listing of a container.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `page` or `all`"]
 pub struct ListBlobs {
@@ -60,28 +60,27 @@ impl ListBlobs {
         }
     }
 
-    /// Only blobs whose names begin so.
+    /// Only blobs whose names have this prefix.
     pub fn prefix(self, prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), ..self }
     }
 
-    /// Names that contain `delimiter` after the prefix are listed once, as a prefix: `/` lists like a
-    /// directory.
+    /// Names that contain `delimiter` after the prefix are listed once, as a prefix: `/` lists like a directory.
     pub fn delimiter(self, delimiter: &str) -> Self {
         Self { delimiter: delimiter.to_owned(), ..self }
     }
 
-    /// So many blobs and prefixes in a page: 1 to 5,000, and 5,000 unless said otherwise.
+    /// The number of blobs and prefixes in a page: 1 to 5,000, by default 5,000.
     pub fn page_size(self, items: u32) -> Self {
         Self { page_size: Some(items.clamp(1, 5000)), ..self }
     }
 
-    /// Begins where an earlier page said that the list goes on.
+    /// Continues from the `next` of an earlier page.
     pub fn after(self, next: &str) -> Self {
         Self { marker: Some(next.to_owned()), ..self }
     }
 
-    /// Reads one page. It may be empty and not be the last.
+    /// Reads one page. An empty page need not be the last.
     pub async fn page(&self) -> Result<BlobList, Error> {
         let operation = "list blobs";
         let place = |error| self.container.place(operation, error);
@@ -115,7 +114,7 @@ impl ListBlobs {
         })
     }
 
-    /// Reads pages until there are `max` blobs and prefixes or the list ends; `next` says which.
+    /// Reads pages until there are `max` blobs and prefixes or the list ends; `next` shows which.
     pub async fn at_most(mut self, max: usize) -> Result<BlobList, Error> {
         let mut list = BlobList::default();
         while list.blobs.len() + list.prefixes.len() < max {

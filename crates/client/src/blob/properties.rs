@@ -1,4 +1,4 @@
-//! What a service says of a blob.
+//! The properties that a service returns for a blob.
 
 use super::BLOB_TYPE;
 use crate::call::{Answer, header};
@@ -18,7 +18,7 @@ const LEASE_STATE: HeaderName = HeaderName::from_static("x-ms-lease-state");
 pub enum BlobKind {
     /// Written as a whole, or in blocks.
     Block,
-    /// Grows at its end.
+    /// Can be appended to.
     Append,
     /// Pages, which this library does not write (C-17.7).
     Page,
@@ -43,15 +43,15 @@ pub struct BlobProperties {
     pub etag: ETag,
     /// When it was last written.
     pub last_modified: Timestamp,
-    /// When it was created, if the service says so.
+    /// When it was created, if the service reports that.
     pub created: Option<Timestamp>,
     /// The length of the whole blob.
     pub bytes: u64,
     /// Its content type.
     pub content_type: Option<String>,
-    /// Its kind; `None` for one that this library does not know.
+    /// Its kind; `None` for one unknown to this library.
     pub kind: Option<BlobKind>,
-    /// Whether somebody holds a lease on it.
+    /// Whether it has a lease.
     pub is_leased: bool,
     /// Its metadata, names in lower case.
     pub metadata: Metadata,
@@ -66,7 +66,7 @@ impl BlobProperties {
         else {
             return Err(Error::protocol("the answer has no ETag or no Last-Modified"));
         };
-        // A range names the length of the whole after the slash.
+        // For a range, the total length follows the slash.
         let whole = text(&CONTENT_RANGE).and_then(|range| range.rsplit('/').next());
         let bytes = whole.or_else(|| text(&CONTENT_LENGTH)).and_then(|text| text.parse().ok());
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Writing a whole blob: in one request, or in blocks.
+//! Writes a whole blob: in one request, or in blocks.
 
 use super::{BLOB_CONTENT_TYPE, BLOB_TYPE, Blob, Conditions, blocks, conditional, prepare};
 use crate::BoxFuture;
@@ -19,7 +19,7 @@ const SINGLE_BYTES_MAX: usize = 32 * 1024 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StoredBlob {
-    /// The new version; usable at once.
+    /// The new version, which can be used at once.
     pub etag: ETag,
     /// When it was written, by the service's clock.
     pub last_modified: Timestamp,
@@ -36,10 +36,10 @@ impl StoredBlob {
     }
 }
 
-/// The write of a blob.
+/// A write of a blob.
 ///
-/// A blob appears entirely or not at all, however it is written. If the answer is lost, the write is sent
-/// again; with a condition the second attempt may fail because of the first, and the error says so:
+/// A blob appears completely or not at all, however it is written. If the answer is lost, the write is retried;
+/// with a condition the retry may fail because of the first attempt, and the error then says so:
 /// [`Error::may_have_been_applied`].
 #[must_use = "nothing is sent before `.await`"]
 pub struct PutBlob {
@@ -71,30 +71,29 @@ impl PutBlob {
 
     conditional!();
 
-    /// Only if there is no blob of this name.
+    /// Only if no blob has this name.
     pub fn if_absent(mut self) -> Self {
         self.conditions.if_absent = true;
         self
     }
 
-    /// The content type; `application/octet-stream` unless said otherwise.
+    /// The content type, by default `application/octet-stream`.
     pub fn content_type(self, content_type: &str) -> Self {
         Self { content_type: Some(content_type.to_owned()), ..self }
     }
 
-    /// Names and values that are stored with the blob.
+    /// Names and values to store with the blob.
     pub fn metadata<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self { metadata: rest::metadata(pairs), ..self }
     }
 
-    /// Larger blobs are written in blocks: 32 MiB unless said otherwise. One request must end within the
-    /// timeout of an attempt.
+    /// Larger blobs are written in blocks: 32 MiB by default. One request must finish within the timeout of an
+    /// attempt.
     pub fn single_bytes_max(self, bytes: usize) -> Self {
         Self { single_bytes_max: bytes, ..self }
     }
 
-    /// So many bytes in a block, 8 MiB unless said otherwise, and at most so many blocks under way at one
-    /// time, 4 unless said otherwise.
+    /// The size of a block, 8 MiB by default, and the number of concurrent blocks, 4 by default.
     pub fn blocks(self, bytes: usize, concurrency: usize) -> Self {
         Self { block_bytes: bytes.max(1), concurrency: concurrency.max(1), ..self }
     }
@@ -110,7 +109,7 @@ impl PutBlob {
         StoredBlob::from_answer(&answer).map_err(|error| self.blob.place("put blob", error))
     }
 
-    /// The request that makes the blob visible: it has the conditions, the content type and the metadata.
+    /// The request that makes the blob visible, with the conditions, the content type and the metadata.
     pub(super) fn call(
         &self,
         operation: &'static str,

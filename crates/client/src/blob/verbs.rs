@@ -51,7 +51,7 @@ impl DeleteBlob {
         let is_after_lost = answer.is_after_lost;
         let error = self.blob.refusal(answer, operation);
         match error.kind() {
-            // It is gone, by us or by somebody (C-13).
+            // It is gone, deleted by us or another client (C-13).
             ErrorKind::NotFound if is_after_lost => Ok(Deleted::Now(Proof::State)),
             ErrorKind::NotFound => Ok(Deleted::WasAbsent),
             _ => Err(error),

@@ -16,20 +16,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Time between two reports of progress.
+/// Time between two progress reports.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) struct Engine<'s> {
     sender: Arc<Sender>,
     options: Options,
-    /// `None` at its end.
+    /// `None` once it has ended.
     input: Option<Writes<'s>>,
     groups: Groups,
     under_way: FuturesUnordered<BoxFuture<'static, Outcome>>,
-    /// Partitions with transactions under way, and how many.
+    /// Partitions with transactions under way, and their number.
     busy: HashMap<PartitionKey, usize>,
     bytes_under_way: usize,
-    /// Places in the input that are not carried out, if there are checkpoints.
+    /// Positions in the input that are not carried out yet, if there are checkpoints.
     open: BTreeSet<u64>,
     /// The last checkpoint.
     durable: u64,
@@ -41,7 +41,7 @@ pub(super) struct Engine<'s> {
 enum Event {
     Write(Option<Result<WriteOp, Error>>),
     Done(Box<Outcome>),
-    /// The input has nothing now, and nothing is under way.
+    /// The input has nothing right now, and nothing is under way.
     Idle,
 }
 
@@ -92,8 +92,8 @@ impl<'s> Engine<'s> {
                 Event::Idle => self.groups.close_fullest(|_| true),
             }
             self.tell(false);
-            // Input that is always ready would keep connections in the same thread from being served until
-            // the buffer is full.
+            // Without this, input that is always ready would starve connections in the same thread until the buffer is
+            // full.
             tokio::task::coop::consume_budget().await;
         }
         self.report.throttled = self.sender.throttle.throttled();
@@ -121,14 +121,14 @@ impl<'s> Engine<'s> {
         self.groups.bytes() + self.bytes_under_way < self.options.buffer_bytes_max
     }
 
-    /// Whether as many transactions as may run are under way, and as many wait. To read further ahead gains
-    /// nothing and costs memory (C-12.3).
+    /// Whether as many transactions are under way as the limit allows, and as many wait. Reading further ahead would
+    /// gain nothing and cost memory (C-12.3).
     fn is_ahead(&self) -> bool {
         let requests = self.sender.throttle.requests();
         self.under_way.len() >= requests && self.groups.closed() >= requests
     }
 
-    /// Starts as many transactions as may run.
+    /// Starts as many transactions as the limit allows.
     fn send_groups(&mut self) {
         while self.under_way.len() < self.sender.throttle.requests() {
             let may_send = |partition: &PartitionKey| {
@@ -203,14 +203,14 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// Reads and sends nothing more. What is under way goes on.
+    /// Stops reading and sending. Transactions under way continue.
     fn stop(&mut self) {
         self.report.stopped = true;
         self.input = None;
         self.groups.clear();
     }
 
-    /// Calls what wants to know how far it has come.
+    /// Calls the checkpoint and progress callbacks.
     fn tell(&mut self, is_last: bool) {
         if let Some((every, durable)) = &mut self.options.checkpoint {
             let now = self.open.first().copied().unwrap_or(self.report.read);
@@ -240,7 +240,7 @@ struct Sender {
     timeout: Duration,
 }
 
-/// What became of a group.
+/// The outcome of a group.
 struct Outcome {
     partition: PartitionKey,
     group_bytes: usize,
@@ -277,7 +277,7 @@ impl Sender {
                 Err(failed) => *failed,
             };
             if operations.is_empty() {
-                // It could not even be encoded: the account has no endpoint for tables.
+                // Encoding failed: the account has no table endpoint.
                 let error = Arc::new(error);
                 let failed = |index| (index, Fate::Failed(None, Arc::clone(&error)));
                 outcome.fates.extend(indexes.into_iter().map(failed));
@@ -287,7 +287,7 @@ impl Sender {
             let at = error.batch_index().filter(|at| *at < writes.len());
             let at = at.filter(|_| !error.may_have_been_applied());
             let Some(at) = at else {
-                // Of the whole request: the connection, the table, the credential.
+                // The whole request failed: the connection, the table, the credential.
                 let error = Arc::new(error);
                 let failed = |(index, operation): (u64, Operation)| {
                     (index, Fate::Failed(Some(operation.key), Arc::clone(&error)))
@@ -327,7 +327,7 @@ impl Sender {
         outcome.fates.push((index, fate));
     }
 
-    /// What became of a write that failed.
+    /// The outcome of a write that failed.
     fn fate(&self, operation: Operation, error: Error) -> Fate {
         let is_changed = error.is_precondition_failed() || error.is_not_found();
         let is_of_row = matches!(error.kind(), ErrorKind::Batch { .. });

@@ -7,11 +7,11 @@ use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{PartitionKey, TableName};
 use std::collections::{HashMap, VecDeque};
 
-/// Bytes of writes that are still to be encrypted. Encryption makes them up to half as large again, and one
-/// more of 1 MiB may come.
+/// Limit for writes that have yet to be encrypted. Encryption makes them up to half as large again, and
+/// another 1 MiB may be added.
 const CLEAR_BYTES_MAX: usize = 1_500_000;
 
-/// The writes of one transaction, with their places in the input.
+/// The writes of one transaction, with their positions in the input.
 pub(super) struct Group {
     pub(super) partition: PartitionKey,
     pub(super) indexes: Vec<u64>,
@@ -33,18 +33,18 @@ impl Group {
     }
 }
 
-/// All groups that wait.
+/// All waiting groups.
 pub(super) struct Groups {
     account: Account,
     table: TableName,
-    /// At most one of each partition: those that still grow, but for the last.
+    /// Groups that still grow, at most one per partition, except `last`.
     open: HashMap<PartitionKey, Group>,
-    /// The one that was written to last. Most writes come partition by partition, and need not look for theirs.
+    /// The group last written to. Most input comes partition by partition and needs no lookup.
     last: Option<Group>,
-    /// Those that go next, in order.
+    /// Groups to be sent next, in order.
     closed: VecDeque<Group>,
     bytes: usize,
-    /// Bytes of the last group that was full.
+    /// Size of the last full group.
     full_bytes: usize,
 }
 
@@ -59,7 +59,7 @@ impl Groups {
         self.bytes
     }
 
-    /// Groups that go next.
+    /// The number of groups to be sent next.
     pub(super) fn closed(&self) -> usize {
         self.closed.len()
     }
@@ -71,7 +71,7 @@ impl Groups {
     /// Adds a write. A second write to an entity closes the group of the first, so they keep their order.
     pub(super) fn push(&mut self, index: u64, operation: Operation) -> Result<(), Error> {
         self.turn_to(&operation.key.partition)?;
-        // It was just made so.
+        // `turn_to` has just set it.
         let Some(group) = self.last.as_mut() else { return Ok(()) };
         self.bytes -= group.bytes();
         let pushed = match group.changes.push(operation) {
@@ -106,7 +106,7 @@ impl Groups {
         })
     }
 
-    /// Makes the group of a partition the last, and begins it if there is none.
+    /// Makes the group of a partition the `last` one; creates it if necessary.
     fn turn_to(&mut self, partition: &PartitionKey) -> Result<(), Error> {
         if self.last.as_ref().is_some_and(|last| last.partition == *partition) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Groups {
             return Ok(());
         }
         let mut group = Group::begin(&self.account, &self.table, partition.clone())?;
-        // Likely as large as the last one. Not if many are open: most of them stay small then.
+        // Likely as large as the last one, unless many are open: most of those stay small.
         if self.open.is_empty() {
             group.changes.reserve(self.full_bytes + self.full_bytes / 8);
         }
@@ -126,14 +126,14 @@ impl Groups {
         Ok(())
     }
 
-    /// Puts the group that was written to last to the others that grow.
+    /// Puts the last group back with the others that grow.
     fn settle(&mut self) {
         if let Some(last) = self.last.take() {
             self.open.insert(last.partition.clone(), last);
         }
     }
 
-    /// Takes a group that is full, or that its first write could not be added to.
+    /// Stores a group that is full, or that its first write could not be added to.
     fn put_away(&mut self, group: Group) {
         if group.len() == 0 {
             self.bytes -= group.bytes();
@@ -143,7 +143,7 @@ impl Groups {
         self.closed.push_back(group);
     }
 
-    /// Takes the first closed group whose partition may be written now.
+    /// Takes the first closed group whose partition may be written to now.
     pub(super) fn take_closed(
         &mut self,
         may_send: impl Fn(&PartitionKey) -> bool,
@@ -154,11 +154,11 @@ impl Groups {
         Some(group)
     }
 
-    /// Closes the group that has most writes, of those that may be sent now.
+    /// Closes the group with the most writes among those that may be sent now.
     pub(super) fn close_fullest(&mut self, may_send: impl Fn(&PartitionKey) -> bool) {
         self.settle();
         let sendable = self.open.values().filter(|group| may_send(&group.partition));
-        // Of equals the oldest, so that the order does not depend on how a map hashes.
+        // Of equal groups the oldest, so that the order does not depend on the map's hashing.
         let key = |group: &&Group| (group.len(), std::cmp::Reverse(group.indexes.first().copied()));
         let fullest = sendable.max_by_key(key).map(|group| group.partition.clone());
         if let Some(group) = fullest.and_then(|partition| self.open.remove(&partition)) {
@@ -174,7 +174,7 @@ impl Groups {
         self.closed.extend(groups);
     }
 
-    /// Forgets all groups.
+    /// Discards all groups.
     pub(super) fn clear(&mut self) {
         self.open.clear();
         self.last = None;

@@ -1,4 +1,4 @@
-//! Loads whose input is a query: delete what a filter finds, copy a table (C-12.6).
+//! Loads whose input is a query: delete matching entities, copy a table (C-12.6).
 
 use super::{Bulk, BulkRun};
 use crate::batch::WriteOp;
@@ -11,16 +11,16 @@ use crate::table::Table;
 use futures_util::TryStreamExt;
 
 impl<T: TableEntity> Bulk<T> {
-    /// Deletes the entities that a filter finds, by reading the whole table unless the filter names
-    /// partitions. An entity that has changed since it was read is left alone, and counted as skipped.
+    /// Deletes the entities that match a filter. Reads the whole table unless the filter names partitions. An entity
+    /// that has changed since it was read is left alone, and counted as skipped.
     pub fn delete_where(mut self, filter: Filter) -> BulkRun<'static> {
         self.options.skips_changed = true;
         if is_indexed::<T>() {
-            // Their copies go with them, so that they are read whole.
+            // Index copies are deleted too; finding them takes the whole entity.
             let rows = self.found::<T>(filter).stream();
             return self.run(rows.map_ok(|row| WriteOp::delete(&row)));
         }
-        // Keys and tag come always.
+        // Keys and etag are always returned.
         let rows = self.found::<Entity>(filter).select_names(["PartitionKey"]).stream();
         self.run(rows.map_ok(|row| WriteOp::delete(&row)))
     }
@@ -33,12 +33,12 @@ impl<T: TableEntity> Bulk<T> {
         }
     }
 
-    /// Writes every entity of this table into another one, with all its properties. What is there already
-    /// is replaced; nothing is removed.
+    /// Writes every entity of this table into another one, with all its properties. Existing entities are replaced;
+    /// nothing is removed.
     ///
-    /// Index copies are rows like others: `other` is of the type `Entity`, or of one without indexes. Entities that this
-    /// handle decrypts are encrypted again by `other`, which must have an encryption too. Without one on either side, they are
-    /// copied as they are stored; a blind index finds nothing then, as it is made for its table.
+    /// Index copies are rows like others: `other` must have the type `Entity`, or one without indexes. If this handle
+    /// decrypts, `other` must have encryption settings too and encrypts again. If neither does, encrypted entities are
+    /// copied as stored; a blind index then finds nothing, because it is bound to its table.
     pub fn copy_to<U: TableEntity>(mut self, other: &Table<U>) -> BulkRun<'static> {
         if self.account.1.is_some() && !other.account.1.is_some() {
             let error = Error::config("what was decrypted would be stored in clear");

@@ -29,8 +29,7 @@ impl Account {
     }
 
     /// The same as a header. Most requests are sent in the second of the one before.
-    fn signed_date(&self) -> Result<HeaderValue, Error> {
-        let now = self.signed_time();
+    fn signed_date(&self, now: Timestamp) -> Result<HeaderValue, Error> {
         let known = self.0.date.load();
         if let Some((time, value)) = known.as_deref()
             && *time == now
@@ -63,7 +62,7 @@ impl Account {
         let base = if is_secondary { &endpoint.secondary } else { &endpoint.primary };
         let credential = inner.credential.load_full();
 
-        // One text for all: what is signed are parts of it.
+        // One string for all: the signed parts are slices of it.
         let mut uri = String::with_capacity(base.len() + call.path.len() + call.query.len() + 48);
         uri.push_str(base);
         uri.push_str(&call.path);
@@ -80,10 +79,10 @@ impl Account {
         if !call.options.query.is_empty() {
             append(&mut uri, &call.options.query);
         }
-        // The server gives up before we do (C-13.4).
+        // The server should give up before the client does (C-13.4).
         let seconds = timeout.as_secs().saturating_sub(2).clamp(1, 30);
         append(&mut uri, "timeout=");
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(uri, "{seconds}");
         match &credential.0 {
             Kind::Sas(token, _) => append(&mut uri, token.expose()),
@@ -105,7 +104,9 @@ impl Account {
         }
         headers.insert(USER_AGENT, inner.user_agent.clone());
         headers.insert(X_MS_CLIENT_REQUEST_ID, text_value(client_request_id)?);
-        headers.insert(X_MS_DATE, self.signed_date()?);
+        let now = self.signed_time();
+        state.signed_at = Some(now);
+        headers.insert(X_MS_DATE, self.signed_date(now)?);
         // A write without a body says so, or it is refused.
         let has_length = matches!(call.method, Method::PUT | Method::POST | Method::PATCH);
         if has_length || !call.body.is_empty() {
@@ -154,7 +155,7 @@ impl Account {
     }
 }
 
-/// What signs requests.
+/// Signs requests.
 struct Signer<'a> {
     account: &'a str,
     key: &'a SigningKey,
@@ -176,7 +177,7 @@ impl Signer<'_> {
         let shown = |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned();
         let (signature, text) = match call.service {
             StorageService::Table => {
-                // Few requests have the one parameter that is signed.
+                // Only `comp` is signed, and few requests have it.
                 let signed = if query.contains("comp=") { query } else { "" };
                 let parsed = Query::parse_lenient(signed).map_err(Error::protocol)?;
                 let request = SignedRequest {
@@ -211,7 +212,7 @@ fn secret_value(text: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-/// Where the path of an address begins, which has a scheme and a host.
+/// Where the path begins in an address with scheme and host.
 fn path_start(base: &str) -> usize {
     let host_at = base.find("://").map_or(0, |at| at + "://".len());
     let host = base.get(host_at..).unwrap_or_default();

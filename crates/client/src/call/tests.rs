@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 enum Reply {
     Status(u16, &'static [(&'static str, &'static str)]),
+    /// The entity of a point read.
+    Entity(&'static str),
     Fails(Sent),
     Never,
 }
@@ -38,6 +40,7 @@ impl Transport for Script {
                     }
                     Ok(answer.body(Bytes::new().into()).unwrap())
                 }
+                Reply::Entity(body) => Ok(http::Response::new(Bytes::from(body).into())),
                 Reply::Fails(sent) => Err(TransportError { sent, source: "broken".into() }),
                 Reply::Never => std::future::pending().await,
             }
@@ -82,6 +85,7 @@ fn test_with(credential: Credential, endpoint: &str, replies: &[Reply]) -> Test 
     script.replies.lock().unwrap().extend(replies.iter().cloned());
     let manual = Manual::default();
     let account = Account::builder(endpoint)
+        .blob_endpoint("http://127.0.0.1:2/acct")
         .credential(credential)
         .transport(script.clone())
         .env(Env::new(manual.clone()))
@@ -193,6 +197,231 @@ async fn a_clock_that_is_far_off_is_corrected_once() {
     let near = Reply::Status(403, &[("date", "Sun, 15 Nov 2026 12:10:00 GMT")]);
     let other = self::test(&[near]);
     assert_eq!(other.account.exchange(&read()).await.unwrap().status.as_u16(), 403);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_right_later_is_followed() {
+    // C-13.2: otherwise all requests would be refused from then on.
+    let ahead = Reply::Status(403, &[("date", "Sun, 15 Nov 2026 13:00:00 GMT")]);
+    let right = Reply::Status(403, &[("date", "Sun, 15 Nov 2026 12:00:00 GMT")]);
+    let test = test(&[ahead, OK, right, OK]);
+    for _ in 0..2 {
+        assert_eq!(test.account.exchange(&read()).await.unwrap().attempts, 2);
+    }
+    assert_eq!(test.account.signed_time(), test.manual.now());
+}
+
+/// Gives no token, ever.
+#[derive(Debug)]
+struct Hangs;
+
+impl TokenCredential for Hangs {
+    fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn what_never_left_ends_in_time_and_is_known_not_to_be_done() {
+    // C-13.1, C-13.5.
+    let hangs = test_with(Credential::token(Hangs), "https://acct.example", &[]);
+    let signs = Credential::sas_from(std::future::pending::<Result<String, BoxError>>);
+    let signs = test_with(signs, "https://acct.example", &[]);
+    let full = test(&[]);
+    let _places = full.account.0.places.acquire_many(256).await.unwrap();
+    for Test { account, manual, .. } in [&hangs, &signs, &full] {
+        let error = account.exchange(&write()).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Timeout);
+        assert!(error.is_retryable() && !error.may_have_been_applied(), "{error}");
+        assert!(manual.elapsed() <= Duration::from_secs(60));
+    }
+    let at_once = test(&[]);
+    let mut call = write();
+    call.options.timeout = Some(Duration::ZERO);
+    let error = at_once.account.exchange(&call).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (&ErrorKind::Timeout, 1));
+}
+
+/// A clock that only the test moves.
+#[derive(Clone, Default)]
+struct Moved(Arc<Mutex<Duration>>);
+
+impl Environment for Moved {
+    fn now(&self) -> Timestamp {
+        Manual::default().now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn the_server_gives_up_before_a_client_that_waited_for_its_turn() {
+    // C-13.4.
+    let (script, clock) = (Script::default(), Moved::default());
+    script.replies.lock().unwrap().push_back(OK);
+    let key = Credential::shared_key("acct", "a2V5").unwrap();
+    let account = Account::builder("http://127.0.0.1:1/acct").credential(key);
+    let account = account.transport(script.clone()).env(Env::new(clock.clone())).build().unwrap();
+    let places = account.0.places.acquire_many(256).await.unwrap();
+    let frees = async {
+        *clock.0.lock().unwrap() = Duration::from_secs(20);
+        drop(places);
+    };
+    let call = write();
+    let (answer, ()) = futures_util::join!(account.exchange(&call), frees);
+    assert_eq!(answer.unwrap().status.as_u16(), 200);
+    // 35 s for an attempt, of which 20 are over, and 2 s before its end.
+    let requests = script.requests.lock().unwrap();
+    assert_eq!(requests[0].uri().query(), Some("timeout=13"));
+}
+
+#[tokio::test]
+async fn a_pause_of_others_is_waited_for_no_longer_than_the_deadline() {
+    // C-12.5.
+    let test = test(&[]);
+    let throttle = Arc::new(crate::throttle::Throttle::new(4));
+    throttle.slow_down(Duration::ZERO, Duration::from_secs(3600));
+    let mut call = write();
+    call.options.throttle = Some(throttle);
+    let error = test.account.exchange(&call).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Timeout);
+    assert_eq!(test.manual.elapsed(), Duration::from_secs(60));
+}
+
+const ROW: Reply = Reply::Entity(
+    r#"{"odata.etag":"W/\"1\"","PartitionKey":"p","RowKey":"r","Timestamp":"2026-11-15T12:00:00Z","N":1}"#,
+);
+const CHANGED: Reply = Reply::Status(412, &[("x-ms-error-code", "UpdateConditionNotSatisfied")]);
+
+#[tokio::test]
+async fn the_timeout_of_an_update_is_for_all_its_rounds() {
+    // C-3.1, C-10.1.
+    let test = test(&[const { [ROW, CHANGED] }; 100].concat());
+    let table = test.account.tables().table("Rows").unwrap();
+    let update = table.update_with(("p", "r"), |_| Ok(crate::Change::Write)).attempts(1000);
+    let error = update.timeout(Duration::from_secs(3)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Timeout);
+    let elapsed = test.manual.elapsed();
+    assert!(elapsed >= Duration::from_secs(3) && elapsed < Duration::from_secs(4), "{elapsed:?}");
+}
+
+#[derive(crate::TableEntity)]
+#[table(name = "Rows", partition = "{team}", row = "id_{id:06}")]
+#[index(mail, row = "mail_{mail}", unique)]
+struct Indexed {
+    team: String,
+    id: u32,
+    mail: String,
+}
+
+const INDEXED: Reply = Reply::Entity(
+    r#"{"odata.etag":"W/\"1\"","PartitionKey":"p","RowKey":"id_000001","Timestamp":"2026-11-15T12:00:00Z","team":"p","id":1,"mail":"a"}"#,
+);
+
+#[tokio::test]
+async fn the_timeout_of_a_write_that_reads_first_is_for_all_its_rounds() {
+    // C-3.1, C-13.1, P-1.5. The server is busy before each answer, but for the look at what became of the write.
+    let test = test(&[const { [BUSY, INDEXED, BUSY, CHANGED, INDEXED] }; 8].concat());
+    let table = test.account.tables().of::<Indexed>().unwrap();
+    let upsert = table.upsert(&Indexed { team: "p".into(), id: 1, mail: "b".into() });
+    let error = upsert.timeout(Duration::from_secs(3)).await.unwrap_err();
+    assert!(test.manual.elapsed() < Duration::from_secs(4), "{:?}", test.manual.elapsed());
+    assert!(error.is_retryable() && !error.may_have_been_applied(), "{error}");
+}
+
+const LOST: Reply = Reply::Fails(Sent::Maybe);
+
+#[tokio::test]
+async fn the_timeout_of_a_write_is_for_the_look_at_its_outcome_too() {
+    // C-13.1, C-13.8. The answer is lost, the write is refused when it is sent again, and the row cannot be read.
+    let test = test(&[LOST, CHANGED, Reply::Never, LOST, CHANGED, Reply::Never]);
+    let table = test.account.tables().table("Rows").unwrap();
+    let row = crate::Entity::new("p", "r").with("N", 1);
+    let replace = table.replace_if_match(&row, &crate::ETag::new("W/\"0\""));
+    let error = replace.timeout(Duration::from_secs(3)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(test.manual.elapsed() <= Duration::from_secs(3), "{:?}", test.manual.elapsed());
+
+    let begun = test.manual.elapsed();
+    let write = crate::WriteOp::replace_if_match(&row, &crate::ETag::new("W/\"0\""));
+    let commit = table.batch("p").write(write).commit();
+    let error = commit.timeout(Duration::from_secs(3)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(test.manual.elapsed() - begun <= Duration::from_secs(3), "{:?}", test.manual.elapsed());
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_blob_in_blocks_is_for_all_of_them() {
+    // C-3.1, C-13.1.
+    let test = test(&[const { [BUSY, Reply::Status(201, &[])] }; 8].concat());
+    let container = test.account.blobs().container("pics").unwrap();
+    let put = container.blob("a").unwrap().put(vec![0; 8]).single_bytes_max(1).blocks(1, 1);
+    put.timeout(Duration::from_secs(3)).await.unwrap_err();
+    assert!(test.manual.elapsed() <= Duration::from_secs(3), "{:?}", test.manual.elapsed());
+}
+
+#[tokio::test]
+async fn the_last_round_is_followed_by_no_pause() {
+    // C-10.1.
+    let test = test(&[ROW, CHANGED]);
+    let table = test.account.tables().table("Rows").unwrap();
+    let update = table.update_with(("p", "r"), |_| Ok(crate::Change::Write)).attempts(1);
+    assert_eq!(*update.await.unwrap_err().kind(), ErrorKind::Contended { attempts: 1 });
+    assert_eq!(test.manual.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn no_timeout_is_too_long() {
+    let test = test(&[OK, Reply::Status(204, &[]), Reply::Status(404, &[]), ROW]);
+    let (tables, longest) = (test.account.tables(), Duration::MAX);
+    test.manual.sleep(Duration::from_secs(1)).await;
+    assert!(tables.exists("Rows").timeout(longest).await.unwrap());
+    let table = tables.create_when_free("Rows").timeout(longest).await.unwrap();
+    assert_eq!(table.get_many([("p", "r")]).timeout(longest).await.unwrap(), [None]);
+    let keeps = table.update_with(("p", "r"), |_| Ok(crate::Change::Keep));
+    keeps.timeout(longest).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_header_may_be_added_to_the_reads_of_many() {
+    // C-3.8.
+    let test = test(&[Reply::Status(404, &[])]);
+    let name = HeaderName::from_static("x-new");
+    let reads = test.account.tables().table("Rows").unwrap().get_many([("p", "r")]);
+    let reads = reads.header(name, HeaderValue::from_static("1")).query_parameter("new", "a&b");
+    assert_eq!(reads.await.unwrap(), [None]);
+    let requests = test.script.requests.lock().unwrap();
+    assert_eq!(requests[0].headers()["x-new"], "1");
+    assert!(requests[0].uri().query().unwrap().contains("new=a%26b"));
+}
+
+#[tokio::test]
+async fn a_text_with_nul_is_refused_by_every_verb_before_anything_is_sent() {
+    // C-5.12.
+    let test = test(&[]);
+    let table = test.account.tables().table("Rows").unwrap();
+    let nul = ErrorKind::Encode(crate::EncodeError::Nul);
+    let merge = || table.merge(("p", "r")).set("Text", "a\0b");
+    let raw = table.merge(("p", "r")).set_raw("Text", "a\0b").or_insert().await;
+    let inserted = table.insert(&crate::Entity::new("p", "r").with("Text", "a\0b")).await;
+    for result in [merge().await, raw, inserted] {
+        assert_eq!(*result.unwrap_err().kind(), nul);
+    }
+    let batch = table.batch("p").merge(("p", "r"), |m| m.set("Text", "a\0b"));
+    let ErrorKind::InvalidBatch(error) = batch.commit().await.unwrap_err().kind().clone() else {
+        panic!("another error")
+    };
+    assert_eq!(error.reason, crate::BatchFault::Write(Box::new(nul)));
 }
 
 #[derive(Debug)]

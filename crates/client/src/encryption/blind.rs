@@ -1,4 +1,4 @@
-//! Blind indexes: equality of an encrypted property, without its value (E-46).
+//! Blind indexes: search an encrypted property for equality, without revealing its value (E-46).
 
 use super::error::CryptoError;
 use super::settings::blind_name;
@@ -11,12 +11,12 @@ use crate::value::{IntoValue, Value};
 use aws_lc_rs::hmac;
 use std::fmt;
 
-/// Bytes of an index.
+/// Length of an index.
 const INDEX_BYTES: usize = 16;
-/// Bytes of a key, at least: as many as the hash has.
+/// Minimum length of a key: that of the hash.
 const KEY_BYTES_MIN: usize = 32;
 
-/// The key of blind indexes: its own, as whoever has it can tell whether a guess is right.
+/// The key of blind indexes. It is separate from other keys, because its holder can test guesses of values.
 pub struct BlindKey(hmac::Key);
 
 impl BlindKey {
@@ -28,7 +28,7 @@ impl BlindKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
-    /// The index of a value. The name of a table is taken in lower case, as the service does.
+    /// The index of a value. Table names are lowercased, as they are case-insensitive.
     pub(super) fn index(&self, table: &str, property: &str, value: &Value) -> [u8; INDEX_BYTES] {
         let mut hmac = hmac::Context::with_key(&self.0);
         hmac.update(table.to_ascii_lowercase().as_bytes());
@@ -41,8 +41,8 @@ impl BlindKey {
 }
 
 impl<T: TableEntity> Table<T> {
-    /// The entities whose encrypted property has this value, by its blind index. Not all that are found
-    /// need have it: different values may have one index, though hardly ever.
+    /// The entities whose encrypted property has this value, by its blind index. Some of the results may not have it:
+    /// different values can share an index, though that is very unlikely.
     ///
     /// ```no_run
     /// # async fn run(patients: lazuli_client::Table) -> Result<(), lazuli_client::Error> {
@@ -58,7 +58,7 @@ impl<T: TableEntity> Table<T> {
         Ok(col(&blind_name(property)).eq(index.to_vec()))
     }
 
-    /// The blind index of a value as 32 hex digits, to be part of a key.
+    /// The blind index of a value as 32 hex digits, for use in a key.
     pub fn blind_text(&self, property: &str, value: impl IntoValue) -> Result<String, Error> {
         let index = self.blind_bytes(property, value)?;
         Ok(index.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -90,7 +90,7 @@ mod tests {
         let key = BlindKey::new(&[7; 32]).unwrap();
         let ssn = Value::from("078-05-1120");
         let index = key.index("Patients", "Ssn", &ssn);
-        // Computed apart: HMAC-SHA-256 of "patients\0Ssn\0078-05-1120" under 32 bytes of 7.
+        // Computed independently: HMAC-SHA-256 of "patients\0Ssn\0078-05-1120" under 32 bytes of 7.
         assert_eq!(index[..], hex("ea872b4d75445532dcfdf5a4bf4fcb1c"));
         assert_eq!(key.index("patients", "Ssn", &ssn), index, "one table, whatever its case");
         assert_ne!(key.index("Patients", "ssn", &ssn), index);

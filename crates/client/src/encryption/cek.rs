@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 pub(super) const CEK_BYTES: usize = 32;
 
-/// What stands before the key in version 2.
+/// Precedes the key in version 2.
 const VERSION_2: [u8; 8] = *b"2.0\0\0\0\0\0";
 
 /// A content encryption key.
@@ -30,12 +30,12 @@ impl Cek {
         &self.0
     }
 
-    /// What version 1 wraps: the key.
+    /// The content that version 1 wraps: the key.
     pub(super) fn packed_v1(&self) -> SecretBytes {
         SecretBytes::from(&self.0[..])
     }
 
-    /// What version 2 wraps: its number, and the key.
+    /// The content that version 2 wraps: the version number and the key.
     pub(super) fn packed_v2(&self) -> SecretBytes {
         SecretBytes::new([&VERSION_2[..], &self.0[..]].concat())
     }
@@ -45,7 +45,7 @@ impl Cek {
         bytes.map(|bytes| Self(Zeroizing::new(bytes))).map_err(|_| CryptoError::Decrypt)
     }
 
-    /// The version in front keeps an entity of version 2 from being passed off as one of version 1.
+    /// The version number prevents an entity of version 2 from being passed off as one of version 1.
     pub(super) fn unpack_v2(bytes: &SecretBytes) -> Result<Self, CryptoError> {
         let key = bytes.expose().strip_prefix(&VERSION_2).ok_or(CryptoError::Decrypt)?;
         let key = <[u8; CEK_BYTES]>::try_from(key).map_err(|_| CryptoError::Decrypt)?;

@@ -1,4 +1,4 @@
-//! Keys of entities that are kept for a while, so that a key in a service is not asked again (E-34).
+//! A cache of entity keys, so that a key service is not called again for each read (E-34).
 
 use super::cek::Cek;
 use super::keys::Wrapped;
@@ -12,8 +12,8 @@ const ENTRIES: usize = 1024;
 const TIME: Duration = Duration::from_secs(300);
 const REUSE_MAX: u32 = 1 << 20;
 
-/// Keys of entities that were read, by what wrapped them and the wrapped bytes. They are kept as they were
-/// wrapped, so that the version in front is looked at each time (E-40).
+/// Keys of entities that were read, by the wrapping key and the wrapped bytes. They are kept in packed form, so
+/// that their version is checked each time (E-40).
 pub(super) struct CekCache {
     entries: usize,
     time: Duration,
@@ -35,7 +35,7 @@ impl CekCache {
         Self { entries, time, held: Mutex::default() }
     }
 
-    /// The key that was unwrapped less than a while before `now`.
+    /// The key, if it was unwrapped recently enough before `now`.
     pub(super) fn get(&self, wrapped: WrappedBy<'_>, now: Duration) -> Option<SecretBytes> {
         let held = self.held();
         let (cek, since) = held.ceks.get(&cache_key(wrapped))?;
@@ -73,7 +73,7 @@ impl Default for CekCache {
     }
 }
 
-/// A key that several writes share, if that was asked for.
+/// A key that several writes share, if that is configured.
 #[derive(Default)]
 pub(super) struct ReusedCek {
     time: Duration,
@@ -93,7 +93,7 @@ impl ReusedCek {
         Self { time, entities: entities.min(REUSE_MAX), shared: Mutex::default() }
     }
 
-    /// The shared key, for one more entity.
+    /// The shared key, for another entity.
     pub(super) fn take(&self, now: Duration) -> Option<(Cek, Wrapped)> {
         let mut shared = self.shared();
         let found = shared.as_mut()?;
@@ -102,7 +102,7 @@ impl ReusedCek {
         Some((found.cek.clone(), found.wrapped.clone()))
     }
 
-    /// Shares a key that one entity has used.
+    /// Makes the key of one entity the shared key.
     pub(super) fn share(&self, cek: &Cek, wrapped: &Wrapped, now: Duration) {
         if let Some(left) = self.entities.checked_sub(1) {
             let (cek, wrapped) = (cek.clone(), wrapped.clone());

@@ -24,10 +24,10 @@ use std::time::Duration;
 const API_VERSION: &str = "7.4";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Far more than a wrapped key and its id.
+/// Far more than a wrapped key with its id.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// A vault, or a managed HSM. As a [`KeyResolver`] it finds each key whose id begins with its address.
+/// A vault, or a managed HSM. As a [`KeyResolver`] it finds all keys whose id begins with its address.
 ///
 /// ```no_run
 /// # use lazuli_client::encryption::{Encryption, KeyVault, Keys};
@@ -70,14 +70,14 @@ impl KeyVault {
         Self { transport: Arc::new(transport), ..self }
     }
 
-    /// Another clock and timer.
+    /// Replaces the clock and the timer.
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// One version of a key. Entities name it by its whole address, as the old clients did, so the version
-    /// must be known: without it, nobody could read them after the vault has rotated the key.
+    /// One version of a key. Entities store its full address, as the old clients did, so the version must be known:
+    /// without it, they could not be read after a key rotation in the vault.
     pub fn key(&self, name: &str, version: &str) -> Result<KeyVaultKey, CryptoError> {
         let is_word = |text: &str| {
             !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
@@ -95,7 +95,7 @@ impl KeyVault {
         self.key(name, version).ok()
     }
 
-    /// Lets the vault do something with a key, and returns the bytes of its answer.
+    /// Has the vault perform an operation with a key, and returns the bytes of its answer.
     async fn ask(
         &self,
         key: &str,
@@ -184,15 +184,15 @@ impl fmt::Debug for KeyVault {
     }
 }
 
-/// Why the vault did not do it.
+/// Why the vault refused.
 enum Refused {
-    /// It did not take the value: a wrapped key that does not open.
+    /// It did not accept the value: a wrapped key that cannot be unwrapped.
     Value(String),
     Other(String),
 }
 
-/// One version of a key in a vault. Each entity that is written or read is a call, unless
-/// [`super::Encryption::reuse_cek`] and the cache of [`super::Encryption`] save it.
+/// One version of a key in a vault. Each read or write of an entity is a call, unless
+/// [`super::Encryption::reuse_cek`] or the cache of [`super::Encryption`] saves it.
 #[derive(Clone, Debug)]
 pub struct KeyVaultKey {
     id: String,
@@ -207,20 +207,20 @@ const RSA1_5: &str = "RSA1_5";
 const A256KW: &str = "A256KW";
 
 impl KeyVaultKey {
-    /// Writes `RSA-OAEP`, with SHA-1, for readers that know nothing newer.
+    /// Writes `RSA-OAEP`, with SHA-1, for readers that support nothing newer.
     #[must_use]
     pub fn writing_rsa_oaep(self) -> Self {
         Self { algorithm: RSA_OAEP, ..self }
     }
 
-    /// Writes `A256KW`, with an AES key of a managed HSM.
+    /// Writes `A256KW`, with an AES key in a managed HSM.
     #[must_use]
     pub fn writing_a256kw(self) -> Self {
         Self { algorithm: A256KW, ..self }
     }
 
-    /// Reads `RSA1_5` too. A wrapped key that does not open gives a random key, so that nobody can
-    /// learn from the failure.
+    /// Also reads `RSA1_5`. If a key cannot be unwrapped, a random key is used instead, so that the failure reveals
+    /// nothing.
     #[must_use]
     pub fn allow_rsa1_5(self) -> Self {
         Self { reads_rsa1_5: true, ..self }
@@ -276,7 +276,7 @@ impl KeyWrap for KeyVaultKey {
     }
 }
 
-/// What goes to the vault, and what comes back, as far as it matters.
+/// The relevant fields of requests to and answers from the vault.
 #[derive(Serialize, Deserialize)]
 struct Exchanged<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -284,7 +284,7 @@ struct Exchanged<'a> {
     value: String,
 }
 
-/// The scope of tokens: the domain that the vault's name is part of.
+/// The scope of tokens: the parent domain of the vault's host name.
 fn scope(address: &str) -> Result<String, CryptoError> {
     let host = address.strip_prefix("https://").filter(|host| !host.contains(['/', '?', '@']));
     let domain = host.and_then(|host| host.split_once('.')).map(|(_, domain)| domain);
@@ -300,7 +300,7 @@ fn read_value(body: &[u8]) -> Result<SecretBytes, Refused> {
     bytes.map(SecretBytes::new).ok_or_else(fault)
 }
 
-/// The vault's own words, if it said some.
+/// The vault's error message, if it sent one.
 fn reason(status: StatusCode, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Answer {

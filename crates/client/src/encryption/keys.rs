@@ -1,4 +1,4 @@
-//! Key encryption keys: what wraps them, and which one an entity needs (E-30).
+//! Key encryption keys: how they wrap, and which one an entity needs (E-30).
 
 use super::blind::BlindKey;
 use super::error::CryptoError;
@@ -7,16 +7,16 @@ use crate::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 
-/// A key that wraps other keys: on this machine, or in a service.
+/// A key that wraps other keys: local, or in a service.
 pub trait KeyWrap: Send + Sync + fmt::Debug + 'static {
-    /// The id that entities name it by. It is not secret.
+    /// The id that entities store. It is not secret.
     fn id(&self) -> &str;
 
     /// Wraps the key of an entity: 32 bytes in version 1, 40 in version 2.
     fn wrap<'a>(&'a self, cek: &'a [u8]) -> BoxFuture<'a, Result<Wrapped, CryptoError>>;
 
-    /// Unwraps what was wrapped with an algorithm, which goes by the name that the entity has. A wrapped
-    /// key that does not open is [`CryptoError::Decrypt`].
+    /// Unwraps a key, by the algorithm name in the entity. If the key cannot be unwrapped, the error is
+    /// [`CryptoError::Decrypt`].
     fn unwrap<'a>(
         &'a self,
         algorithm: &'a str,
@@ -33,13 +33,13 @@ pub struct Wrapped {
     pub algorithm: String,
 }
 
-/// Finds keys by their ids, for programs with more keys than they want to list.
+/// Finds keys by their ids, for programs with too many keys to list.
 pub trait KeyResolver: Send + Sync + 'static {
     /// The key with this id, if there is one.
     fn resolve<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<Arc<dyn KeyWrap>>>;
 }
 
-/// The keys of a program: one to write with, and others to read with.
+/// The keys of a program: one to write with, and more to read with.
 #[derive(Clone)]
 pub struct Keys {
     current: Arc<dyn KeyWrap>,
@@ -54,14 +54,14 @@ impl Keys {
         Self { current: Arc::new(key), others: Vec::new(), resolver: None, blind: None }
     }
 
-    /// Another key to read with.
+    /// Adds another key to read with.
     #[must_use]
     pub fn also(mut self, key: impl KeyWrap) -> Self {
         self.others.push(Arc::new(key));
         self
     }
 
-    /// What finds the keys to read with. It decides alone: keys that were named are not looked at.
+    /// Finds the keys to read with. If set, listed keys are ignored.
     #[must_use]
     pub fn resolver(mut self, resolver: impl KeyResolver) -> Self {
         self.resolver = Some(Arc::new(resolver));
@@ -83,7 +83,7 @@ impl Keys {
         self.blind.as_deref().ok_or(CryptoError::NoBlindKey)
     }
 
-    /// The key that an entity names.
+    /// The key with the id in an entity.
     pub(super) async fn find(&self, id: &str) -> Result<Arc<dyn KeyWrap>, CryptoError> {
         let found = match &self.resolver {
             Some(resolver) => resolver.resolve(id).await,

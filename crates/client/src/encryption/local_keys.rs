@@ -1,4 +1,4 @@
-//! Keys on this machine: AES key wrap and RSA (section 4 of the specification).
+//! Local keys: AES key wrap and RSA (section 4 of the specification).
 
 use super::cek::Cek;
 use super::error::CryptoError;
@@ -22,7 +22,7 @@ pub struct AesKey {
 }
 
 impl AesKey {
-    /// A key of 32 bytes, or 16.
+    /// A key of 32 or 16 bytes.
     pub fn new(id: impl Into<String>, secret: impl Into<SecretBytes>) -> Result<Self, CryptoError> {
         let secret = secret.into();
         let (cipher, algorithm) = match secret.expose().len() {
@@ -56,7 +56,7 @@ impl AesKey {
     }
 }
 
-/// An RSA key that wraps keys. It writes `RSA-OAEP-256`, and reads `RSA-OAEP` too.
+/// An RSA key that wraps keys. It writes `RSA-OAEP-256`, and also reads `RSA-OAEP`.
 pub struct RsaKey {
     id: String,
     public: OaepPublicEncryptingKey,
@@ -86,14 +86,14 @@ impl RsaKey {
         })
     }
 
-    /// Writes `RSA-OAEP`, with SHA-1, for readers that know nothing newer.
+    /// Writes `RSA-OAEP`, with SHA-1, for readers that support nothing newer.
     #[must_use]
     pub fn writing_rsa_oaep(self) -> Self {
         Self { writes_sha1: true, ..self }
     }
 
-    /// Reads `RSA1_5` too. A wrapped key that does not open gives a random key, so that nobody can
-    /// learn from the failure.
+    /// Also reads `RSA1_5`. If a key cannot be unwrapped, a random key is used instead, so that the failure reveals
+    /// nothing.
     pub fn allow_rsa1_5(mut self) -> Result<Self, CryptoError> {
         let key = Pkcs1PrivateDecryptingKey::new(private_key(&self.document)?);
         let fault = |_| CryptoError::InvalidKey("the RSA key is not of 2048 to 8192 bits");
@@ -135,7 +135,7 @@ impl RsaKey {
     }
 }
 
-/// A key of this machine answers at once, and shows nothing but its id.
+/// A local key answers at once, and its `Debug` shows only its id.
 macro_rules! local_key {
     ($name:ident) => {
         impl KeyWrap for $name {
@@ -176,7 +176,7 @@ fn private_key(document: &SecretBytes) -> Result<PrivateDecryptingKey, CryptoErr
     key.map_err(|_| CryptoError::InvalidKey("not an RSA key in PKCS#8"))
 }
 
-/// A wrong key decrypts nothing either: the two cases are not told apart.
+/// A wrong key fails later, when decrypting, and so does the random one: the two cases are indistinguishable.
 fn unwrap_pkcs1(
     key: &Pkcs1PrivateDecryptingKey,
     wrapped: &[u8],

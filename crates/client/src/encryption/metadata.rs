@@ -1,4 +1,4 @@
-//! The property in clear that says how an entity is encrypted (E-2, E-17).
+//! The clear-text property that describes how an entity is encrypted (E-2, E-17).
 
 use super::error::CryptoError;
 use super::v1::{self, KeyOrder};
@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
-/// The library that this one calls itself. It must not contain the word Java (E-16).
+/// The name of this library in the metadata. It must not contain the word Java (E-16).
 const LIBRARY: &str = concat!("Rust lazuli-client ", env!("CARGO_PKG_VERSION"));
 /// The layout of version 2 for tables (E-42).
 const LAYOUT: &str = "1";
 
-/// What the property holds; members that we do not know stay as they are.
+/// The content of the property; unknown members are preserved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
@@ -23,7 +23,7 @@ struct Document {
     iv: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     encrypted_region_info: Option<Json>,
-    /// Absent is not the same as empty: E-11.
+    /// Absent differs from empty: E-11.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     key_wrapping_metadata: Option<Map<String, Json>>,
     #[serde(flatten)]
@@ -44,6 +44,8 @@ struct WrappedKey {
 struct Agent {
     protocol: String,
     encryption_algorithm: String,
+    #[serde(flatten)]
+    rest: Map<String, Json>,
 }
 
 /// How an entity is encrypted.
@@ -54,14 +56,14 @@ pub(super) struct Metadata {
     format: Format,
 }
 
-/// The version of the format, and what belongs to it.
+/// The version of the format, with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     V1 { iv: Vec<u8>, order: KeyOrder },
     V2,
 }
 
-/// A wrapped key, and what it was wrapped with.
+/// A wrapped key, and the id and algorithm of the key that wrapped it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrappedBy<'a> {
     pub(super) key_id: &'a str,
@@ -114,6 +116,7 @@ impl Metadata {
             encryption_agent: Agent {
                 protocol: protocol.to_owned(),
                 encryption_algorithm: algorithm.to_owned(),
+                rest: Map::new(),
             },
             iv,
             encrypted_region_info: region,
@@ -123,7 +126,7 @@ impl Metadata {
         Self { document, encrypted_key: wrapped.encrypted_key.to_vec(), format }
     }
 
-    /// The same with the key wrapped otherwise (E-31).
+    /// The same with the key wrapped by another key (E-31).
     pub(super) fn rewrapped(self, wrapped: WrappedBy<'_>) -> Self {
         let document = Document { wrapped_content_key: WrappedKey::new(wrapped), ..self.document };
         Self { document, encrypted_key: wrapped.encrypted_key.to_vec(), ..self }
@@ -154,7 +157,7 @@ impl WrappedKey {
 }
 
 impl Document {
-    /// Which key comes first in the hash: Java differs from the others (E-11).
+    /// Which key comes first in the hash: Java differs from the other clients (E-11).
     fn order(&self) -> KeyOrder {
         let library = self.note("EncryptionLibrary");
         let is_javas = self.key_wrapping_metadata.is_none()
@@ -226,11 +229,25 @@ mod tests {
                 matches!(&metadata.format, Format::V1 { order: o, .. } if *o == order),
                 "{notes}"
             );
-            // A rotation must not change who wrote it.
+            // A rotation must preserve the writer's name.
             let rotated =
                 Metadata::parse(&metadata.clone().rewrapped(wrapped()).to_text()).unwrap();
             assert_eq!(rotated.format, metadata.format, "{notes}");
         }
+    }
+
+    #[test]
+    fn a_rotation_changes_the_wrapped_key_alone() {
+        // E-31.
+        let text = concat!(
+            r#"{"WrappedContentKey":{"KeyId":"old","EncryptedKey":"BAUG","Algorithm":"A128KW"},"#,
+            r#""EncryptionAgent":{"Protocol":"1.0","EncryptionAlgorithm":"AES_CBC_256","Mode":7},"#,
+            r#""ContentEncryptionIV":"oKGio6SlpqeoqaqrrK2urw==","#,
+            r#""KeyWrappingMetadata":{"EncryptionLibrary":"Python 1.0.6","Note":[1]},"Later":{"a":null}}"#,
+        );
+        let expect =
+            text.replace("old", "key1").replace("BAUG", "AQID").replace("A128KW", "A256KW");
+        assert_eq!(Metadata::parse(text).unwrap().rewrapped(wrapped()).to_text(), expect);
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Decryption of an entity that was read.
+//! Decrypts an entity that was read.
 
 use super::cek::Cek;
 use super::error::CryptoError;
 use super::metadata::{Format, Metadata};
 use super::protection::{LIST, METADATA};
 use super::secret_bytes::SecretBytes;
-use super::settings::{Encryption, secret_field};
+use super::settings::Encryption;
 use super::v1::{self, KeyOrder};
 use super::v2;
 use crate::entity::{Entity, TableEntity};
@@ -16,9 +16,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazuli_model::{EdmType, EntityKey};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 impl Encryption {
-    /// Decrypts an entity, if it is encrypted, and removes what the format added to it (E-7).
+    /// Decrypts an entity, if it is encrypted, and removes the properties that the format added (E-7).
     pub(super) async fn open(
         &self,
         entity: Entity,
@@ -29,7 +30,7 @@ impl Encryption {
         self.open_listed(entity, env, declared, selected).await.map(|(entity, _)| entity)
     }
 
-    /// The decrypted entity, and the names of what was encrypted.
+    /// The decrypted entity, and the names of its encrypted properties.
     pub(super) async fn open_listed(
         &self,
         mut entity: Entity,
@@ -41,12 +42,12 @@ impl Encryption {
             (None, None) if self.requires_encryption => return Err(CryptoError::Clear),
             (None, None) => return Ok((entity, Vec::new())),
             (Some(Value::String(metadata)), Some(list)) => (Metadata::parse(&metadata)?, list),
-            // One without the other is not clear, and not to be decrypted either (E-17).
+            // With only one of the two, the entity is neither clear nor decryptable (E-17).
             _ => return Err(CryptoError::Metadata),
         };
         let mut listed = Vec::new();
         if !self.has_keys() {
-            remove_ciphertext(&mut entity, declared);
+            self.remove_ciphertext(&mut entity, declared);
         } else {
             let cek = self.cek_of(&metadata, env).await?;
             let key = entity.key().map_err(|_| CryptoError::Metadata)?;
@@ -68,7 +69,7 @@ impl Encryption {
         Ok((entity, listed))
     }
 
-    /// The key of an entity: of the cache, or unwrapped.
+    /// The key of an entity, from the cache or unwrapped.
     async fn cek_of(&self, metadata: &Metadata, env: &Env) -> Result<Cek, CryptoError> {
         let wrapped = metadata.wrapped();
         let now = env.elapsed();
@@ -82,8 +83,9 @@ impl Encryption {
         Ok(cek)
     }
 
-    /// A property that should be encrypted, holds bytes and is not in the list was put there by somebody
-    /// else (E-44).
+    /// A property that should be encrypted and is not in the list was put there by somebody else, if it holds
+    /// bytes. What does not may have been written before it was to be encrypted, unless nothing may be clear
+    /// (E-44).
     fn check_unlisted(
         &self,
         entity: &Entity,
@@ -93,11 +95,26 @@ impl Encryption {
     ) -> Result<(), CryptoError> {
         let (partition, row) = (key.partition.as_str(), key.row.as_str());
         let is_strange = |(name, value): (&str, &Value)| {
-            matches!(value, Value::Binary(_))
+            (self.requires_encryption || matches!(value, Value::Binary(_)))
                 && !listed.iter().any(|known| known == name)
+                && !self.blind_properties(declared).any(|blind| blind == name)
                 && self.treatment(declared, partition, row, name).is_some()
         };
         if entity.properties().any(is_strange) { Err(CryptoError::Tampered) } else { Ok(()) }
+    }
+
+    /// Without keys, what is encrypted is absent.
+    fn remove_ciphertext(&self, entity: &mut Entity, declared: &[PropertyDef]) {
+        let (partition, row) = (entity.partition_key(), entity.row_key());
+        let is_secret = |(name, value): &(&str, &Value)| {
+            matches!(value, Value::Binary(_))
+                && self.treatment(declared, partition, row, name).is_some()
+        };
+        let names: Vec<String> =
+            entity.properties().filter(is_secret).map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            entity.remove(&name);
+        }
     }
 }
 
@@ -108,26 +125,53 @@ fn unpack(format: &Format, packed: &SecretBytes) -> Result<Cek, CryptoError> {
     }
 }
 
-/// Returns the names of the properties that are encrypted. All failures are one and the same (E-18).
+/// Returns the names of the encrypted properties. All failures give the same error (E-18).
 fn open_v1(
     entity: &mut Entity,
     envelope: &v1::Envelope<'_>,
     order: KeyOrder,
     list: &Value,
 ) -> Result<Vec<String>, CryptoError> {
-    let open = |name: &str, value: &Value| {
-        let opened = envelope.open(name, &ciphertext(value)?)?;
-        let text = std::str::from_utf8(opened.expose()).map_err(|_| CryptoError::Decrypt)?;
-        Ok(text.to_owned())
-    };
-    let names = v1::read_list(&open(LIST, list)?, order)?;
+    let names = v1::read_list(&text_v1(envelope, LIST, list)?, order)?;
     for name in &names {
-        // What was projected away is not there.
+        // It may be absent because of a projection.
         let Some(value) = entity.value(name) else { continue };
-        let text = open(name, value)?;
+        let text = text_v1(envelope, name, value)?;
         entity.set(name.clone(), text);
     }
     Ok(names)
+}
+
+fn text_v1(envelope: &v1::Envelope<'_>, name: &str, value: &Value) -> Result<String, CryptoError> {
+    let opened = envelope.open(name, &ciphertext(value)?)?;
+    let text = std::str::from_utf8(opened.expose()).map_err(|_| CryptoError::Decrypt)?;
+    Ok(text.to_owned())
+}
+
+fn list_v2(
+    envelope: &v2::Envelope<'_>,
+    list: &Value,
+) -> Result<BTreeMap<String, String>, CryptoError> {
+    let list = envelope.open(LIST, EdmType::String.name(), &ciphertext(list)?)?;
+    v2::read_list(list.expose())
+}
+
+/// Fails unless an unwrapped key is that of the entity whose list this is. Some keys unwrap to random bytes
+/// instead of failing (E-31).
+pub(super) fn check_key(
+    metadata: &Metadata,
+    packed: &SecretBytes,
+    key: &EntityKey,
+    list: &Value,
+) -> Result<(), CryptoError> {
+    let cek = unpack(metadata.format(), packed)?;
+    match metadata.format() {
+        Format::V1 { iv, order } => {
+            let envelope = v1::Envelope { cek: &cek, iv, key, order: *order };
+            v1::read_list(&text_v1(&envelope, LIST, list)?, *order).map(drop)
+        }
+        Format::V2 => list_v2(&v2::Envelope::new(&cek, key)?, list).map(drop),
+    }
 }
 
 /// Returns the names of the properties that are encrypted.
@@ -137,8 +181,7 @@ fn open_v2(
     list: &Value,
     selected: &[String],
 ) -> Result<Vec<String>, CryptoError> {
-    let list = envelope.open(LIST, EdmType::String.name(), &ciphertext(list)?)?;
-    let list = v2::read_list(list.expose())?;
+    let list = list_v2(envelope, list)?;
     for (name, type_name) in &list {
         let Some(value) = entity.value(name) else {
             let is_projected_away = !selected.is_empty() && !selected.contains(name);
@@ -153,7 +196,7 @@ fn open_v2(
     Ok(list.into_keys().collect())
 }
 
-/// The bytes of an encrypted property. Answers without types have them as base64 text (E-15).
+/// The bytes of an encrypted property. In answers without types they are base64 text (E-15).
 fn ciphertext(value: &Value) -> Result<Cow<'_, [u8]>, CryptoError> {
     match value {
         Value::Binary(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -162,17 +205,5 @@ fn ciphertext(value: &Value) -> Result<Cow<'_, [u8]>, CryptoError> {
             bytes.map(Cow::Owned).map_err(|_| CryptoError::Decrypt)
         }
         _ => Err(CryptoError::Decrypt),
-    }
-}
-
-/// Without keys, what is encrypted is absent.
-fn remove_ciphertext(entity: &mut Entity, declared: &[PropertyDef]) {
-    let is_secret = |(name, value): &(&str, &Value)| {
-        matches!(value, Value::Binary(_)) && secret_field(declared, name).is_some()
-    };
-    let names: Vec<String> =
-        entity.properties().filter(is_secret).map(|(name, _)| name.to_owned()).collect();
-    for name in names {
-        entity.remove(&name);
     }
 }

@@ -1,4 +1,4 @@
-//! Where entities pass on their way out and in. Without encryption this costs one comparison.
+//! Every entity passes through here when written or read. Without encryption this costs one comparison.
 
 use super::{CryptoError, Encryption};
 use crate::entity::{Entity, Loaded, Properties};
@@ -14,10 +14,10 @@ pub(crate) const METADATA: &str = "_ClientEncryptionMetadata1";
 /// The property with the list of encrypted properties, encrypted.
 pub(crate) const LIST: &str = "_ClientEncryptionMetadata2";
 
-/// How a table encrypts its entities, if it does. An account carries it, as every request of the table goes
-/// through the account: no write can miss it.
+/// How a table encrypts its entities, if it does. It is part of the account, because every request of the table goes
+/// through the account: no write can bypass it.
 ///
-/// Patterns write the rows of a type as plain entities: then it also carries what the type declares.
+/// Patterns write the rows of a type as plain entities: then it also has the type's declarations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Protection(Option<Arc<Encryption>>, &'static [PropertyDef]);
 
@@ -36,8 +36,8 @@ impl Protection {
         self.0.is_some()
     }
 
-    /// The same for plain entities that are rows of a type. Fails if the type has secrets and there is no key to
-    /// encrypt them with (E-22).
+    /// The same for plain entities that are rows of a type. Fails if the type has secrets but there is no key to
+    /// encrypt them (E-22).
     #[cfg(feature = "patterns")]
     pub(crate) fn declaring(&self, declared: &'static [PropertyDef]) -> Result<Self, Error> {
         if declares_secrets(declared) && !self.is_some() {
@@ -46,13 +46,13 @@ impl Protection {
         Ok(Self(self.0.clone(), declared))
     }
 
-    /// What a projection must read too (C-7.23).
+    /// Properties that a projection must read too (C-7.23).
     pub(crate) fn metadata_names<'a>(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let names: &[&str] = if self.is_some() { &[METADATA, LIST] } else { &[] };
         names.iter().copied()
     }
 
-    /// Encrypts what is to be encrypted. Afterwards the properties are what is sent.
+    /// Encrypts what must be encrypted. Afterwards the properties are ready to be sent.
     pub(crate) async fn seal(
         &self,
         properties: &mut Properties,
@@ -61,7 +61,7 @@ impl Protection {
         verb: WriteVerb,
         env: &Env,
     ) -> Result<(), Error> {
-        // A transaction that failed may be sent again in parts.
+        // A failed transaction may be sent again in parts.
         if let Some(encryption) = self.0.as_ref().filter(|_| !properties.is_sealed()) {
             properties.declare(self.1);
             encryption.seal(properties, table, key, verb, env).await?;
@@ -70,7 +70,7 @@ impl Protection {
         Ok(())
     }
 
-    /// Decrypts what was read. `selected` are the properties that were asked for; empty if all were.
+    /// Decrypts what was read. `selected` are the selected properties; empty if all are.
     pub(crate) async fn open(
         &self,
         mut raw: Loaded<Entity>,

@@ -1,15 +1,17 @@
-//! Rows that get another key, or another version of the format, one by one (E-31, E-32).
+//! Rewrites rows with another key, or in another version of the format, one by one (E-31, E-32).
 
 use super::error::CryptoError;
 use super::keys::Keys;
 use super::metadata::{Metadata, WrappedBy};
-use super::protection::METADATA;
+use super::open::check_key;
+use super::protection::{LIST, METADATA};
 use super::settings::Encryption;
 use crate::account::Account;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
 use crate::page_token::PageToken;
+use crate::shape::Declared;
 use crate::table::{Table, get};
 use crate::value::Value;
 use crate::write::{Write, WriteVerb};
@@ -19,14 +21,14 @@ use lazuli_model::EntityKey;
 use std::future::IntoFuture;
 use std::sync::Arc;
 
-/// Rows that are rewritten at one time.
+/// Rows that are rewritten concurrently.
 const AT_ONCE: usize = 16;
-/// Tries with one row that others keep writing to.
+/// Attempts for a row that other clients keep writing to.
 const ATTEMPTS: u32 = 8;
 
 impl<T: TableEntity> Table<T> {
-    /// Wraps the keys of entities with another key, and leaves the data as it is. `keys` must have both
-    /// keys. First let all programs write with the new key, then rotate, then retire the old one.
+    /// Wraps the keys of entities with another key, without touching the data. `keys` must contain both keys. First
+    /// let all programs write with the new key, then rotate, then retire the old key.
     ///
     /// ```no_run
     /// # async fn run(patients: lazuli_client::Table, keys: lazuli_client::encryption::Keys)
@@ -42,32 +44,33 @@ impl<T: TableEntity> Table<T> {
     }
 
     /// Rewrites entities that are encrypted in another version than the table writes: those of old
-    /// clients in version 2. Clear entities stay as they are.
+    /// clients in version 2, padded and with the blind indexes that the type declares. Clear entities stay as
+    /// they are.
     pub fn reencrypt(&self) -> Rewrite<Reencryption> {
         let encryption = self.account.1.encryption().cloned();
-        Rewrite::new(self, Reencryption { encryption })
+        Rewrite::new(self, Reencryption { encryption, declared: Declared::by::<T>() })
     }
 }
 
-/// What a rewriting of many rows has done so far.
+/// The progress of rewriting many rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rewritten {
     /// Rows that were rewritten.
     pub rewritten: u64,
-    /// Rows that were as they should be.
+    /// Rows that needed no change.
     pub already_new: u64,
     /// Rows that are not encrypted.
     pub clear: u64,
-    /// Rows with a key that was not named, and rows that were deleted meanwhile.
+    /// Rows with a key that was not selected, and rows that were deleted in the meantime.
     pub left_out: u64,
-    /// How often somebody else wrote to a row meanwhile. Such a row is read again.
+    /// How often another client wrote to a row in the meantime. The row is then read again.
     pub conflicts: u64,
-    /// Where to go on; `None` at the end.
+    /// Where to continue; `None` at the end.
     pub next: Option<PageToken>,
 }
 
-/// What became of a row.
+/// The outcome for a row.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -78,10 +81,10 @@ pub enum Step {
     Conflict,
 }
 
-/// What is done to each row.
+/// The change made to each row.
 #[doc(hidden)]
 pub trait Job: Send + Sync + 'static {
-    /// Rewrites a row of which the metadata and the version were read.
+    /// Rewrites a row whose metadata and version were read.
     fn step<'a>(
         &'a self,
         at: &'a Place,
@@ -89,18 +92,18 @@ pub trait Job: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Step, Error>>;
 }
 
-/// Where rows are.
+/// Where the rows are.
 #[doc(hidden)]
 pub struct Place {
-    /// Returns what is stored.
+    /// Reads and writes rows as stored.
     account: Account,
     table: lazuli_model::TableName,
 }
 
 type OnPage = dyn FnMut(&Rewritten) + Send;
 
-/// A rewriting of many rows: in parallel, one by one, each under its version. It can be begun again at any
-/// time: what is done is not done again.
+/// Rewrites many rows concurrently, each conditionally on its version. It can be restarted at any time: rows that
+/// are done are not rewritten again.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Rewrite<J> {
     table: Table<Entity>,
@@ -116,19 +119,19 @@ impl<J: Job> Rewrite<J> {
         Self { table, job, filter: None, resume: None, on_page: None }
     }
 
-    /// Only the rows that a filter names, such as those of one partition.
+    /// Only the rows that match a filter, such as those of one partition.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(filter);
         self
     }
 
-    /// Goes on where a rewriting before this one was: see [`Rewritten::next`].
+    /// Continues an earlier run: see [`Rewritten::next`].
     pub fn resume(mut self, token: impl Into<Option<PageToken>>) -> Self {
         self.resume = token.into();
         self
     }
 
-    /// Calls a function after each page of rows, such as one that stores the token.
+    /// Calls a function after each page of rows, for example to store the token.
     pub fn on_page(mut self, on_page: impl FnMut(&Rewritten) + Send + 'static) -> Self {
         self.on_page = Some(Box::new(on_page));
         self
@@ -136,7 +139,7 @@ impl<J: Job> Rewrite<J> {
 
     async fn run(mut self) -> Result<Rewritten, Error> {
         let place = Place { account: self.table.account.clone(), table: self.table.name.clone() };
-        let mut rows = self.table.scan().select_names([METADATA]).resume(self.resume);
+        let mut rows = self.table.scan().select_names([METADATA, LIST]).resume(self.resume);
         if let Some(filter) = self.filter {
             rows = rows.filter(filter);
         }
@@ -182,7 +185,7 @@ impl Rewritten {
     }
 }
 
-/// Rewrites a row, however often others come between.
+/// Rewrites a row, retrying after other clients' writes.
 async fn rewrite<J: Job>(at: &Place, job: &J, mut row: Loaded<Entity>) -> Result<Vec<Step>, Error> {
     let mut steps = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -213,11 +216,11 @@ impl Place {
         get(&self.account, &self.table, key, CallOptions::default()).await
     }
 
-    /// What a write of a row came to.
+    /// The outcome of a write of a row.
     async fn write(&self, write: Write) -> Result<Step, Error> {
         match write.await {
             Ok(_) => Ok(Step::Rewritten),
-            // Doing it again does no harm, so a lost answer is as good as somebody else's write.
+            // A repetition does no harm, so a lost answer is treated like another client's write.
             Err(error) if error.is_precondition_failed() || error.may_have_been_applied() => {
                 Ok(Step::Conflict)
             }
@@ -227,7 +230,7 @@ impl Place {
     }
 }
 
-/// How a row is encrypted, if it is.
+/// The encryption metadata of a row, if it is encrypted.
 fn metadata(row: &Entity) -> Result<Option<Metadata>, CryptoError> {
     match row.value(METADATA) {
         None => Ok(None),
@@ -236,7 +239,7 @@ fn metadata(row: &Entity) -> Result<Option<Metadata>, CryptoError> {
     }
 }
 
-/// Keys of entities are wrapped with another key.
+/// Wraps keys of entities with another key.
 pub struct Rotation {
     keys: Keys,
     from: Option<String>,
@@ -244,13 +247,13 @@ pub struct Rotation {
 }
 
 impl Rewrite<Rotation> {
-    /// Only entities with this key. By default those of all other keys.
+    /// Only entities with this key. By default, entities with any other key than the new one.
     pub fn from(mut self, id: impl Into<String>) -> Self {
         self.job.from = Some(id.into());
         self
     }
 
-    /// The new key. By default the key that entities are written with.
+    /// The new key. By default, the key that entities are written with.
     pub fn to(mut self, id: impl Into<String>) -> Self {
         self.job.to = id.into();
         self
@@ -258,10 +261,17 @@ impl Rewrite<Rotation> {
 }
 
 impl Rotation {
-    async fn rewrap(&self, metadata: Metadata) -> Result<String, CryptoError> {
+    async fn rewrap(
+        &self,
+        metadata: Metadata,
+        row: &Loaded<Entity>,
+    ) -> Result<String, CryptoError> {
         let (old, new) = (metadata.wrapped(), self.keys.find(&self.to).await?);
         let key = self.keys.find(old.key_id).await?;
         let cek = key.unwrap(old.algorithm, old.encrypted_key).await?;
+        // The wrapped key that is there is the only one: another must not take its place.
+        let list = row.value(LIST).ok_or(CryptoError::Metadata)?;
+        check_key(&metadata, &cek, row.loaded_key(), list)?;
         let wrapped = new.wrap(cek.expose()).await?;
         let by = WrappedBy {
             key_id: &self.to,
@@ -287,7 +297,7 @@ impl Job for Rotation {
             if self.from.as_ref().is_some_and(|from| from != id) {
                 return Ok(Step::LeftOut);
             }
-            let text = self.rewrap(metadata).await?;
+            let text = self.rewrap(metadata, row).await?;
             let key = row.loaded_key().clone();
             let mut properties = crate::entity::Properties::default();
             properties.push(METADATA, Value::String(text.into()));
@@ -298,9 +308,11 @@ impl Job for Rotation {
     }
 }
 
-/// Entities are decrypted, and encrypted in the version that the table writes.
+/// Decrypts entities, and encrypts them in the version that the table writes.
 pub struct Reencryption {
     encryption: Result<Arc<Encryption>, CryptoError>,
+    /// What the types of the table declare.
+    declared: Declared,
 }
 
 impl Job for Reencryption {
@@ -321,8 +333,9 @@ impl Job for Reencryption {
                 return Ok(Step::Conflict);
             }
             let (etag, env) = (stored.etag().clone(), &at.account.0.env);
+            let (declared, table) = (self.declared.of(&stored), at.table.as_str());
             let properties =
-                encryption.reseal(stored.into_inner(), at.table.as_str(), key, env).await?;
+                encryption.reseal(stored.into_inner(), declared, table, key, env).await?;
             let encoded = Ok((key.clone(), properties));
             let etag = Some(etag.as_str());
             at.write(Write::new(&at.account, &at.table, WriteVerb::Replace, encoded, etag)).await

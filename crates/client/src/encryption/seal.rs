@@ -1,11 +1,11 @@
-//! Encryption of an entity that is about to be written.
+//! Encrypts an entity before it is written.
 
 use super::cek::{Cek, random};
 use super::error::CryptoError;
 use super::keys::Wrapped;
 use super::metadata::{Format, Metadata, WrappedBy};
 use super::protection::{LIST, METADATA, declares_secrets};
-use super::settings::{Encryption, Treatment, Writes, may_be_encrypted};
+use super::settings::{Encryption, Treatment, Writes, may_be_encrypted, secret_field};
 use super::v1::{self, KeyOrder};
 use super::v2;
 use crate::entity::{Entity, Properties, TableEntity};
@@ -17,7 +17,7 @@ use lazuli_model::EntityKey;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Encryption {
-    /// Encrypts what is to be encrypted, and adds what a reader needs.
+    /// Encrypts what must be encrypted, and adds the metadata for readers.
     pub(super) async fn seal(
         &self,
         properties: &mut Properties,
@@ -36,7 +36,8 @@ impl Encryption {
         if !properties.is_told() && !self.is_told(declared) {
             return Err(CryptoError::NoResolver);
         }
-        if let Some(name) = names(properties).find(|name| [METADATA, LIST].contains(name)) {
+        let is_ours = |name: &&str| self.reserves(declared, name);
+        if let Some(name) = names(properties).find(is_ours) {
             return Err(CryptoError::Reserved { property: name.to_owned() });
         }
         let secrets: Vec<Option<Treatment>> =
@@ -47,20 +48,21 @@ impl Encryption {
         self.seal_these(properties, &secrets, table, key, env).await
     }
 
-    /// Decrypts a stored entity and encrypts the same properties again, and those that are to be.
+    /// Decrypts a stored entity and encrypts it again: the same properties, and those that must be by now.
     pub(super) async fn reseal(
         &self,
         stored: Entity,
+        declared: &[PropertyDef],
         table: &str,
         key: &EntityKey,
         env: &Env,
     ) -> Result<Properties, CryptoError> {
-        let (entity, listed) = self.open_listed(stored, env, &[], &[]).await?;
+        let (entity, listed) = self.open_listed(stored, env, declared, &[]).await?;
         let mut properties = Properties::default();
         entity.write(&mut properties).map_err(|_| CryptoError::Decrypt)?;
         let was_secret = |name: &str| listed.iter().any(|known| known == name);
         let treatment = |name: &str| {
-            let told = self.treatment_at(&[], key, name);
+            let told = self.treatment_at(declared, key, name);
             told.or_else(|| was_secret(name).then(Treatment::default))
         };
         let secrets: Vec<_> = names(&properties).map(treatment).collect();
@@ -109,6 +111,14 @@ impl Encryption {
         self.treatment(declared, key.partition.as_str(), key.row.as_str(), name)
     }
 
+    /// Whether nobody writes a property of this name: encryption adds it, or it is declared as encrypted
+    /// under a name that must stay clear (E-4).
+    fn reserves(&self, declared: &[PropertyDef], name: &str) -> bool {
+        [METADATA, LIST].contains(&name)
+            || self.blind_properties(declared).any(|blind| blind == name)
+            || (!may_be_encrypted(name) && secret_field(declared, name).is_some())
+    }
+
     /// A merge of clear properties leaves ciphertext and metadata as they are (E-20).
     fn check_merge(
         &self,
@@ -118,9 +128,7 @@ impl Encryption {
         verb: WriteVerb,
     ) -> Result<(), CryptoError> {
         let is_ours = |name: &str| {
-            [METADATA, LIST].contains(&name)
-                || self.treatment_at(declared, key, name).is_some()
-                || self.blind_properties(declared).any(|blind| blind == name)
+            self.reserves(declared, name) || self.treatment_at(declared, key, name).is_some()
         };
         match names(properties).find(|name| is_ours(name)) {
             _ if !properties.is_told()
@@ -130,7 +138,7 @@ impl Encryption {
                 Err(CryptoError::NoResolver)
             }
             Some(name) => Err(CryptoError::Merge { property: name.to_owned() }),
-            // It may insert an entity, and that would be a clear one.
+            // It may insert an entity, which would then be unencrypted.
             None if verb == WriteVerb::UpsertMerge && self.requires_encryption => {
                 Err(CryptoError::Clear)
             }
@@ -138,7 +146,7 @@ impl Encryption {
         }
     }
 
-    /// A key for an entity, and the key as the current key of the program wraps it.
+    /// A new key for an entity, and the same wrapped by the program's current key.
     async fn fresh_cek(&self, env: &Env) -> Result<(Cek, Wrapped), CryptoError> {
         if let Some(shared) = self.reused.take(env.elapsed()) {
             return Ok(shared);
@@ -210,7 +218,7 @@ fn names(properties: &Properties) -> impl Iterator<Item = &str> {
     properties.values().map(|(name, _)| name)
 }
 
-/// The properties that are to be encrypted.
+/// The properties that must be encrypted.
 fn treated<'a>(
     properties: &'a mut Properties,
     secrets: &'a [Option<Treatment>],
@@ -226,7 +234,7 @@ fn fits(property: &str, bytes: usize, bytes_max: usize) -> Result<(), CryptoErro
     }
 }
 
-/// Says once that version 1 is weak (E-18).
+/// Warns once that version 1 is weak (E-18).
 fn warn_of_v1() {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {

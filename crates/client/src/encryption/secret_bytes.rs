@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 pub struct SecretBytes(Zeroizing<Vec<u8>>);
 
 impl SecretBytes {
-    /// Takes `bytes` into custody.
+    /// Takes ownership of `bytes`.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }

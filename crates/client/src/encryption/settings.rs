@@ -1,4 +1,4 @@
-//! What a table is told about its encryption.
+//! Encryption settings of a table.
 
 use super::blind::BlindKey;
 use super::cek_cache::{CekCache, ReusedCek};
@@ -11,12 +11,12 @@ use crate::property::{PropertyDef, Storage};
 use std::fmt;
 use std::time::Duration;
 
-/// What is added to the name of a property for its blind index.
+/// Suffix of the property with the blind index of another.
 const BLIND_SUFFIX: &str = "_bi";
 
 /// How the entities of a table are encrypted and decrypted: the argument of `Table::encrypted`.
 ///
-/// Reads both versions of the format, whatever it writes.
+/// Reads both versions of the format, regardless of the version it writes.
 pub struct Encryption {
     pub(super) writes: Writes,
     keys: Option<Keys>,
@@ -36,28 +36,28 @@ pub(super) enum Writes {
     V2,
 }
 
-/// What is to be done with a property.
+/// How a property is encrypted.
 #[derive(Default)]
 pub(super) struct Treatment {
-    /// Texts are padded to a multiple of so many bytes.
+    /// Texts are padded to a multiple of this many bytes.
     pub(super) pad: u16,
-    /// The property that takes the blind index.
+    /// The property for the blind index.
     pub(super) blind: Option<String>,
 }
 
 impl Encryption {
-    /// Writes version 2: every type, authenticated.
+    /// Writes version 2: all types, authenticated.
     pub fn v2(keys: Keys) -> Self {
         Self::new(Writes::V2, Some(keys))
     }
 
-    /// Writes version 1, which the old .NET, Java and Python clients can read: texts alone, and not
-    /// authenticated. A party that can write to the table and watch reads fail can decrypt them (E-18).
+    /// Writes version 1, which the old .NET, Java and Python clients can read: only texts, and not authenticated.
+    /// An attacker who can write to the table and observe failing reads can decrypt them (E-18).
     pub fn v1_for_old_readers(keys: Keys) -> Self {
         Self::new(Writes::V1, Some(keys))
     }
 
-    /// Reads without keys: the encrypted fields of a type are absent, and nothing is written (E-22).
+    /// Reads without keys: the encrypted fields of a type are absent, and writes fail (E-22).
     pub fn without_keys() -> Self {
         Self::new(Writes::V2, None)
     }
@@ -74,15 +74,15 @@ impl Encryption {
         }
     }
 
-    /// Encrypts the properties with these names, in entities of any shape.
+    /// Encrypts the properties with these names, in untyped entities.
     #[must_use]
     pub fn properties<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         self.resolver(move |_, _, name| names.iter().any(|known| known == name))
     }
 
-    /// Encrypts the properties for which `resolver(partition_key, row_key, name)` is true. Fields of a
-    /// type that are declared as encrypted are encrypted without asking.
+    /// Encrypts the properties for which `resolver(partition_key, row_key, name)` is true. Fields that a type
+    /// declares as encrypted are always encrypted.
     #[must_use]
     pub fn resolver(
         mut self,
@@ -92,31 +92,31 @@ impl Encryption {
         self
     }
 
-    /// Adds a blind index of a property, in a property whose name ends in `_bi`: equal values have equal
-    /// indexes, and everybody can see which are equal. Needs [`Keys::blind`].
+    /// Adds a blind index of a property, in a property with the suffix `_bi`: equal values have equal indexes, so
+    /// everybody can see which values are equal. Needs [`Keys::blind`].
     #[must_use]
     pub fn blind_index(mut self, property: impl Into<String>) -> Self {
         self.blind.push(property.into());
         self
     }
 
-    /// Refuses entities that are not encrypted: on reading, and on writing.
+    /// Refuses to read or write entities that are not encrypted.
     #[must_use]
     pub fn require_encryption(mut self) -> Self {
         self.requires_encryption = true;
         self
     }
 
-    /// Keeps the last `entries` keys of entities for so long, so that a key in a service is not asked
-    /// again. 1,024 and five minutes unless this says otherwise (E-34).
+    /// Caches the last `entries` keys of entities for `time`, so that a key service is called less often. By default
+    /// 1,024 for five minutes (E-34).
     #[must_use]
     pub fn cek_cache(mut self, entries: usize, time: Duration) -> Self {
         self.cache = CekCache::new(entries, time);
         self
     }
 
-    /// Lets up to `entities`, at most 2^20, share a key that is at most so old, so that a key in a
-    /// service is asked less often. By default each has its own (E-34).
+    /// Lets up to `entities` entities, at most 2^20, share a key for at most `time`, so that a key service is called
+    /// less often. By default each has its own (E-34).
     #[must_use]
     pub fn reuse_cek(mut self, time: Duration, entities: u32) -> Self {
         self.reused = ReusedCek::new(time, entities);
@@ -143,12 +143,12 @@ impl Encryption {
         self.keys()?.blind_key()
     }
 
-    /// Whether anything says which properties of a type are encrypted.
+    /// Whether it is known which properties of a type are encrypted.
     pub(super) fn is_told(&self, declared: &[PropertyDef]) -> bool {
         declares_secrets(declared) || self.resolver.is_some()
     }
 
-    /// What is to be done with a property; `None` if it stays clear.
+    /// How to encrypt a property; `None` if it stays clear.
     pub(super) fn treatment(
         &self,
         declared: &[PropertyDef],
@@ -171,7 +171,7 @@ impl Encryption {
         Some(Treatment { pad: field.map_or(0, |field| field.pad), blind })
     }
 
-    /// The properties that hold blind indexes.
+    /// The properties with blind indexes.
     pub(super) fn blind_properties<'a>(
         &'a self,
         declared: &'a [PropertyDef],
@@ -182,13 +182,13 @@ impl Encryption {
     }
 }
 
-/// Whether a property of this name may be encrypted. Bookkeeping, whose names begin with an underscore, and the
-/// kind must be read by everybody (E-4).
+/// Whether a property of this name may be encrypted. Internal properties, whose names begin with an underscore, and
+/// the kind must be readable by everybody (E-4).
 pub(super) fn may_be_encrypted(property: &str) -> bool {
     !property.starts_with('_') && property != Kind::PROPERTY
 }
 
-/// The encrypted field that a property belongs to, if it does.
+/// The encrypted field that a property belongs to, if any.
 pub(super) fn secret_field<'a>(
     declared: &'a [PropertyDef],
     property: &str,
@@ -200,7 +200,7 @@ pub(super) fn secret_field<'a>(
     })
 }
 
-/// The name of the property with the blind index of another.
+/// The name of the property with a property's blind index.
 pub(super) fn blind_name(property: &str) -> String {
     format!("{property}{BLIND_SUFFIX}")
 }

@@ -1,4 +1,4 @@
-//! What the tests of this module share: the data of the specification's vectors.
+//! Shared by the tests of this module: the data of the specification's test vectors.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 

@@ -1,4 +1,4 @@
-//! Version 1: what the old clients wrote, to the byte (E-10 to E-18).
+//! Version 1: byte for byte the format of the old clients (E-10 to E-18).
 
 use super::cek::Cek;
 use super::error::CryptoError;
@@ -13,10 +13,10 @@ use lazuli_model::EntityKey;
 
 pub(super) const IV_BYTES: usize = AES_CBC_IV_LEN;
 
-/// Bytes of a text whose ciphertext fits 64 KiB: padding adds at least one (E-12).
+/// The longest text whose ciphertext fits into 64 KiB: padding adds at least one byte (E-12).
 pub(super) const PLAINTEXT_BYTES_MAX: usize = 65_535;
 
-/// Which key stands first in the hash that gives the initialization vector.
+/// Which key comes first in the hash from which the initialization vector is derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyOrder {
     /// The row key: .NET, Python, and this library.
@@ -25,7 +25,7 @@ pub(super) enum KeyOrder {
     PartitionFirst,
 }
 
-/// What encrypts the properties of one entity.
+/// Encrypts the properties of one entity.
 pub(super) struct Envelope<'a> {
     pub(super) cek: &'a Cek,
     pub(super) iv: &'a [u8],
@@ -76,7 +76,7 @@ impl Envelope<'_> {
     }
 }
 
-/// The names that a list holds: JSON, or the text of a Java list (E-13).
+/// The names in a list: JSON, or a Java list as text (E-13).
 pub(super) fn read_list(text: &str, order: KeyOrder) -> Result<Vec<String>, CryptoError> {
     if let Ok(names) = serde_json::from_str(text) {
         return Ok(names);
@@ -91,7 +91,7 @@ pub(super) fn read_list(text: &str, order: KeyOrder) -> Result<Vec<String>, Cryp
     }
 }
 
-/// The list of names, as it is encrypted.
+/// The list of names before encryption.
 pub(super) fn write_list(names: &[&str]) -> String {
     serde_json::to_string(names).unwrap_or_default()
 }

@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 
 pub(super) const NONCE_BYTES: usize = NONCE_LEN;
 
-/// Bytes of a value whose ciphertext fits 64 KiB: the nonce and the tag take 28 (E-43).
+/// The longest value whose ciphertext fits into 64 KiB: the nonce and the tag take 28 bytes (E-43).
 pub(super) const PLAINTEXT_BYTES_MAX: usize = 65_508;
 
-/// Names this format in what is authenticated (E-42).
+/// Identifies this format in the authenticated data (E-42).
 const DOMAIN: &[u8] = b"lazuli-table-encryption-2\0";
 
 /// The type name of a padded text (E-45).
 const PADDED: &str = "Edm.String+pad";
 
-/// What encrypts the properties of one entity.
+/// Encrypts the properties of one entity.
 pub(super) struct Envelope<'a> {
     key: &'a EntityKey,
     cipher: LessSafeKey,
@@ -33,7 +33,7 @@ impl<'a> Envelope<'a> {
         Ok(Self { key, cipher: LessSafeKey::new(cipher) })
     }
 
-    /// What binds a value to its place and type (E-42).
+    /// Binds a value to its place and type (E-42).
     fn associated_data(&self, property: &str, type_name: &str) -> Vec<u8> {
         let mut data = DOMAIN.to_vec();
         let (partition, row) = (self.key.partition.as_str(), self.key.row.as_str());
@@ -82,7 +82,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The bytes of a value, without padding (E-43): what is encrypted, and what a blind index is made of.
+/// The bytes of a value, without padding (E-43): the input of encryption and of blind indexes.
 pub(super) fn plaintext(value: &Value) -> Cow<'_, [u8]> {
     match value.as_ref() {
         ValueRef::String(text) => Cow::Borrowed(text.as_bytes()),
@@ -110,7 +110,7 @@ pub(super) fn encode(value: &Value, pad: u16) -> (&'static str, SecretBytes) {
     }
 }
 
-/// The value that some bytes of a type are. They were authenticated: whoever sealed them made the fault.
+/// Decodes a value of a type from bytes. They were authenticated: an error here is the writer's fault.
 pub(super) fn decode(type_name: &str, bytes: &SecretBytes) -> Result<Value, CryptoError> {
     fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], CryptoError> {
         bytes.try_into().map_err(|_| CryptoError::Decrypt)
@@ -144,7 +144,7 @@ pub(super) fn decode(type_name: &str, bytes: &SecretBytes) -> Result<Value, Cryp
     }
 }
 
-/// The list of names and types, as it is sealed: a JSON object in the order of the properties (E-44).
+/// The list of names and types before encryption: a JSON object in the order of the properties (E-44).
 pub(super) fn write_list(entries: &[(&str, &str)]) -> String {
     let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let entry = |(name, kind): &(&str, &str)| format!("{}:{}", quoted(name), quoted(kind));

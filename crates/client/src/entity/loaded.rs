@@ -11,7 +11,7 @@ use lazuli_wire::odata::json::AnsweredEntity;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that was read, with the key, version and time it was read under.
+/// A value that was read, with its key, version and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded<T> {
     value: T,
@@ -24,23 +24,23 @@ pub struct Loaded<T> {
 }
 
 impl<T> Loaded<T> {
-    /// The addresses of the blobs that it named when it was read, if that is known (P-11).
+    /// The addresses of the blobs that it referred to when it was read, if known (P-11).
     #[cfg(feature = "patterns")]
     pub(crate) fn blobs(&self) -> Option<&[String]> {
         self.blobs.as_deref()
     }
 
-    /// The copies that its indexes kept of it when it was read, if that is known.
+    /// The copies that its indexes kept of it when it was read, if known.
     pub(crate) fn copies(&self) -> Option<&[CopyRow]> {
         self.copies.as_deref()
     }
 
-    /// With the copies that its indexes keep of it.
+    /// Sets the copies that its indexes keep of it.
     pub(crate) fn with_copies(self, copies: &[CopyRow]) -> Self {
         Self { copies: Some(copies.into()), ..self }
     }
 
-    /// The writes that the entity names.
+    /// The ids of writes that the entity keeps.
     pub(crate) fn write_ids(&self) -> &WriteIds {
         &self.write_ids
     }
@@ -56,7 +56,7 @@ impl<T> Loaded<T> {
         Self { value, key, etag, timestamp, write_ids, copies: None, blobs: None }
     }
 
-    /// The keys it was read by.
+    /// The key it was read by.
     pub fn loaded_key(&self) -> &EntityKey {
         &self.key
     }
@@ -66,7 +66,7 @@ impl<T> Loaded<T> {
         &self.etag
     }
 
-    /// When the version that was read was written.
+    /// The time at which this version was written.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
@@ -76,7 +76,7 @@ impl<T> Loaded<T> {
         self.value
     }
 
-    /// What `decode` makes of the value, under the same key and version.
+    /// Applies `decode` to the value and keeps key and version.
     pub(crate) fn filter_map<U>(
         self,
         decode: impl FnOnce(T) -> Result<Option<Decoded<U>>, Error>,
@@ -103,7 +103,7 @@ impl<T> Loaded<T> {
 }
 
 impl Loaded<Entity> {
-    /// The entity that an answer holds, as it is stored.
+    /// The entity in an answer, as it is stored.
     pub(crate) fn raw(
         answer: AnsweredEntity<'_>,
         header_etag: Option<&str>,
@@ -122,7 +122,7 @@ impl Loaded<Entity> {
 }
 
 impl<T> Loaded<T> {
-    /// What an answer holds, if `decode` makes something of it.
+    /// The entity in an answer, unless `decode` returns `None`.
     pub(crate) fn from_answer(
         answer: AnsweredEntity<'_>,
         header_etag: Option<&str>,
@@ -134,7 +134,7 @@ impl<T> Loaded<T> {
 }
 
 impl Loaded<Entity> {
-    /// The same as a type; `None` if it is a copy that an index keeps.
+    /// Decodes the entity as a type; `None` if it is a copy that an index keeps.
     pub(crate) fn decode<T: TableEntity>(self) -> Result<Option<Loaded<T>>, Error> {
         let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
         let decoded = crate::codec::decode(value)?;

@@ -1,4 +1,4 @@
-//! Properties on their way out.
+//! Properties to be written.
 
 use crate::encryption::{CryptoError, declares_secrets};
 use crate::entity::TableEntity;
@@ -10,24 +10,24 @@ use crate::value::{EncodeError, TableValue, Value};
 use lazuli_model::{EntityKey, PropertyLimits};
 use std::borrow::Cow;
 
-/// Properties on their way out: names and values, in order.
+/// Properties to be written: names and values, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties(Vec<(Cow<'static, str>, Value)>, Secrecy, Ids);
 
-/// How many ids of writes a row keeps; none if it is zero (C-13.6).
+/// How many write ids a row keeps; may be zero (C-13.6).
 type Ids = usize;
 
-/// What is to be encrypted before properties are sent.
+/// What has to be encrypted before properties are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Secrecy {
-    /// What the account says.
+    /// Not known from the type: the account's settings decide.
     #[default]
     Untold,
-    /// Nothing, as the type declares: others in its table have secrets.
+    /// Nothing, by the type's declaration: other types in its table have secrets.
     Clear,
     /// Some of what the type declares.
     Declared(&'static [PropertyDef]),
-    /// Nothing: it is encrypted.
+    /// Nothing: it is encrypted already.
     Sealed,
 }
 
@@ -47,7 +47,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Adds a property in a form that its type does not have by itself.
+    /// Adds a property in a form other than the default of its type.
     pub fn store<F, T: StoredAs<F>>(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -62,17 +62,17 @@ impl Properties {
         self.push(name, Value::String(text));
     }
 
-    /// How many there are.
+    /// The number of properties.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no properties.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Sets a property: in its place if it is there, else at the end.
+    /// Sets a property: replaces an existing one in place, else appends it.
     pub(crate) fn set(&mut self, name: &'static str, value: Value) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, place)) => *place = value,
@@ -80,18 +80,17 @@ impl Properties {
         }
     }
 
-    /// Has a transaction write an id of its own into the row, which keeps so many.
+    /// Has a transaction write its id into the row, which keeps up to `ids` of them.
     pub(crate) fn keep_ids(&mut self, ids: usize) {
         self.2 = self.2.max(ids);
     }
 
-    /// How many ids of writes the row keeps.
+    /// How many write ids the row keeps.
     pub(crate) fn ids_kept(&self) -> usize {
         self.2
     }
 
     /// Takes a property out.
-    #[cfg(feature = "patterns")]
     pub(crate) fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(at).1)
@@ -101,7 +100,7 @@ impl Properties {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    /// Names, and values to change, in order.
+    /// Names and mutable values, in order.
     #[cfg(feature = "encryption")]
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
         self.0.iter_mut().map(|(name, value)| (&**name, value))
@@ -116,7 +115,7 @@ impl Properties {
         self.0.iter().map(|(name, value)| (&**name, value.as_ref()))
     }
 
-    /// The properties of a value. An entity of any shape in a union is what all its types declare: it may be of a later
+    /// The properties of a value. An untyped entity in a union is given what all its types declare: it may be a later
     /// version of one of them.
     pub(crate) fn of_value<T: TableEntity>(value: &T) -> Self {
         let shape = value.shape();
@@ -131,7 +130,7 @@ impl Properties {
         }
     }
 
-    /// The properties of a type that declares these.
+    /// Empty properties of a type with this declaration.
     pub(crate) fn of(declared: &'static [PropertyDef]) -> Self {
         Self::told(declared, declares_secrets(declared))
     }
@@ -141,28 +140,28 @@ impl Properties {
         Self(properties, if is_secret { Secrecy::Declared(declared) } else { Secrecy::Untold }, 0)
     }
 
-    /// Says what the types of the table declare whose entity this is, unless its own type said it. Entities of any shape are
-    /// taken for any of them; those of a type without secrets are clear.
+    /// Sets the declarations of the table's types, unless the entity's own type was known. Untyped entities may be
+    /// of any of these types; those of a type without secrets stay in clear text.
     pub(crate) fn settle(&mut self, declared: Option<&'static [PropertyDef]>, is_dynamic: bool) {
         if let (Secrecy::Untold, Some(declared)) = (self.1, declared) {
             self.1 = if is_dynamic { Secrecy::Declared(declared) } else { Secrecy::Clear };
         }
     }
 
-    /// Whether it is known of which type they are, where types with secrets are.
+    /// Whether the type is known, in tables whose types have secrets.
     #[cfg(feature = "encryption")]
     pub(crate) fn is_told(&self) -> bool {
         self.1 != Secrecy::Untold
     }
 
-    /// Says which type the properties are of, unless that is known.
+    /// Sets the type of the properties, unless it is known.
     pub(crate) fn declare(&mut self, declared: &'static [PropertyDef]) {
         if self.1 == Secrecy::Untold && declares_secrets(declared) {
             self.1 = Secrecy::Declared(declared);
         }
     }
 
-    /// What the type declares, if some of it is to be encrypted and is not yet.
+    /// The type's declaration, if some properties have yet to be encrypted.
     #[cfg(feature = "encryption")]
     pub(crate) fn declared(&self) -> &'static [PropertyDef] {
         match self.1 {
@@ -171,18 +170,18 @@ impl Properties {
         }
     }
 
-    /// Whether what is to be encrypted is encrypted.
+    /// Whether everything that must be encrypted is encrypted.
     pub(crate) fn is_sealed(&self) -> bool {
         self.1 == Secrecy::Sealed
     }
 
-    /// Says that what is to be encrypted is encrypted.
+    /// Marks the properties as encrypted.
     pub(crate) fn mark_sealed(&mut self) {
         self.1 = Secrecy::Sealed;
     }
 
-    /// Checks that nothing is still to be encrypted (E-22), and the limits of the service, key and all
-    /// (C-5.13).
+    /// Checks that nothing is still to be encrypted (E-22), that no text holds U+0000 (C-5.12), and the
+    /// limits of the service, key and all (C-5.13).
     pub(crate) fn check(&self, key: &EntityKey) -> Result<(), Error> {
         self.check_secrecy()?;
         if let Err(fault) = PropertyLimits::Service.check(&self.0) {
@@ -194,10 +193,16 @@ impl Properties {
                 context.hint = property.map(|name| format!("it is the property {name}"));
             }));
         }
+        let has_nul =
+            |(_, value): &&(_, Value)| matches!(value, Value::String(text) if text.contains('\0'));
+        if let Some((name, _)) = self.0.iter().find(has_nul) {
+            let hint = format!("it is the property {name}");
+            return Err(Error::from(EncodeError::Nul).with(|context| context.hint = Some(hint)));
+        }
         Ok(lazuli_model::entity::check_size(key, self.iter())?)
     }
 
-    /// Checks that nothing is still to be encrypted (E-22).
+    /// Checks that nothing is left to encrypt (E-22).
     pub(crate) fn check_secrecy(&self) -> Result<(), Error> {
         match self.1 {
             Secrecy::Declared(_) => Err(CryptoError::NoKey.into()),

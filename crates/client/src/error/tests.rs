@@ -27,6 +27,9 @@ fn an_error_is_one_line_for_people() {
     let cause =
         Error::new(ErrorKind::Transport).with(|context| context.source = Some("refused".into()));
     assert_eq!(format!("{cause:#}"), "the server could not be reached: refused");
+    // What `main` prints, and all that is known.
+    assert_eq!(format!("{cause:?}"), format!("{cause:#}"));
+    assert!(format!("{cause:#?}").contains("kind: Transport"), "{cause:#?}");
 }
 
 #[test]
@@ -43,6 +46,22 @@ fn kinds_are_asked_by_name() {
     assert!(error.is_conflict() && !error.is_not_found() && !error.is_retryable());
     assert_eq!((error.code(), error.attempts()), (Some("EntityAlreadyExists"), 0));
     assert!(Error::new(ErrorKind::Throttled).is_retryable());
+    // What is sent again may succeed later too (C-13.2).
+    for (status, code, expect) in [
+        (500, "InternalError", true),
+        (500, "", true),
+        (500, "Other", false),
+        (502, "", true),
+        (504, "", true),
+        (501, "NotImplemented", false),
+        (400, "InvalidInput", false),
+    ] {
+        let status = StatusCode::from_u16(status).unwrap();
+        let answer = ErrorAnswer { status, code: code.into(), ..ErrorAnswer::default() };
+        let error = Error::new(ErrorKind::Service).with(|c| c.answer = Some(answer));
+        assert_eq!(error.is_retryable(), expect, "{status} {code}");
+        assert!(!error.with_kind(ErrorKind::OutcomeUnknown).is_retryable());
+    }
     let lost = Error::new(ErrorKind::Timeout).with(|c| c.may_have_been_applied = true);
     assert!(!lost.is_retryable() && lost.may_have_been_applied());
     assert!(Error::new(ErrorKind::OutcomeUnknown).may_have_been_applied());

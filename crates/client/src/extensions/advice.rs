@@ -1,6 +1,7 @@
-//! Advice of a Lazuli server on the tables of an account, from the traffic that it has seen.
+//! A Lazuli server's advice on the tables of an account, from the traffic it has seen.
 
 use super::EXTENSIONS;
+use super::json::ServerJson;
 use crate::call::Call;
 use crate::error::Error;
 use crate::options::Request;
@@ -9,35 +10,35 @@ use crate::tables::{self, Tables};
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
-/// What a server advises.
+/// A server's advice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerAdvice {
     /// The account.
     pub account: String,
-    /// When it was asked.
+    /// When the advice was given.
     pub at: String,
-    /// What was found, the weightiest first.
+    /// The findings, by descending weight.
     pub findings: Vec<ServerFinding>,
-    /// The numbers of each table, as the server gives them.
+    /// The statistics of each table, as the server returns them.
     #[serde(default)]
-    pub tables: Vec<serde_json::Value>,
+    pub tables: Vec<ServerJson>,
 }
 
-/// Something to change.
+/// Something that could be improved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerFinding {
-    /// What was found: `ADV-1` to `ADV-24`.
+    /// The code of the finding: `ADV-1` to `ADV-24`.
     pub code: String,
-    /// Where.
+    /// The table.
     pub table: String,
     /// What it is about within the table: a partition, a property, an index; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subject: String,
     /// How much it matters.
     pub weight: u64,
-    /// What was seen, in numbers.
+    /// What was observed, in numbers.
     pub seen: String,
     /// How many requests showed it.
     pub times: u64,
@@ -45,20 +46,20 @@ pub struct ServerFinding {
     pub first: String,
     /// When it was last seen.
     pub last: String,
-    /// Why it costs.
+    /// Why it is costly.
     pub why: ServerCost,
     /// What to do.
     #[serde(rename = "do")]
     pub advice: String,
-    /// The pattern that helps, by the name of the guide.
+    /// The recommended pattern, by its name in the table design guide.
     pub pattern: String,
-    /// The command, request or key design that does it.
+    /// The command, request or key design that implements it.
     pub command: String,
-    /// The page of the pattern.
+    /// The address of the pattern's page.
     pub link: String,
 }
 
-/// Why something costs.
+/// Why something is costly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerCost {
@@ -69,7 +70,7 @@ pub struct ServerCost {
 }
 
 impl Tables {
-    /// The server's advice on the tables of the account, from the traffic that it has seen.
+    /// The server's advice on the tables of the account, from the traffic it has seen.
     pub fn server_advice(&self) -> Request<ServerAdvice> {
         let account = self.account().clone();
         Request::new(move |options| async move {

@@ -1,5 +1,6 @@
 //! The change feed of a table on a Lazuli server: turned on, followed, turned off.
 
+use super::json::ServerJson;
 use super::settings::read;
 use crate::call::Call;
 use crate::entity::TableEntity;
@@ -12,12 +13,12 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a feed shows of changed entities.
+/// How much of a changed entity a feed records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FeedImages {
-    /// The keys alone.
+    /// Only the keys.
     Keys,
     /// The entity after the change.
     New,
@@ -25,21 +26,21 @@ pub enum FeedImages {
     Both,
 }
 
-/// The feed of a table.
+/// The settings of a table's feed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerFeed {
-    /// What it shows of changed entities.
+    /// How much of a changed entity it records.
     pub images: FeedImages,
     /// How many hours it keeps changes, 1 to 8,760.
     pub retention_hours: u64,
-    /// Since when it has every change, as the server says it.
+    /// The time since which it has every change, as the server reports it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub complete_from: String,
 }
 
 impl ServerFeed {
-    /// A feed that keeps changes for so many hours.
+    /// A feed that keeps changes for this many hours.
     pub fn new(images: FeedImages, retention_hours: u64) -> Self {
         Self { images, retention_hours, complete_from: String::new() }
     }
@@ -49,38 +50,38 @@ impl ServerFeed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerChange {
-    /// Increases from change to change of one entity.
+    /// Increases with every change of an entity.
     pub revision: String,
     /// `insert`, `replace`, `merge`, `delete` or `expire`.
     pub operation: String,
-    /// The entity's.
+    /// The entity's partition key.
     #[serde(rename = "PartitionKey")]
     pub partition_key: String,
-    /// The entity's.
+    /// The entity's row key.
     #[serde(rename = "RowKey")]
     pub row_key: String,
-    /// The same for all changes of one transaction.
+    /// The id of the transaction, the same for all its changes.
     pub transaction: String,
     /// The entity after the change, as OData JSON with minimal metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub new: Option<serde_json::Value>,
+    pub new: Option<ServerJson>,
     /// The entity before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub old: Option<serde_json::Value>,
+    pub old: Option<ServerJson>,
 }
 
 /// A page of changes, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerChanges {
-    /// Changes of one transaction are all in one page.
+    /// The changes; those of one transaction are all in one page.
     pub changes: Vec<ServerChange>,
-    /// Where the next page begins.
+    /// The token for the next page.
     pub next: String,
 }
 
 impl<T: TableEntity> Table<T> {
-    /// The feed that the server keeps of this table.
+    /// The settings of this table's feed.
     pub fn server_feed(&self) -> Request<ServerFeed> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -102,7 +103,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Turns the feed of this table off. What it recorded is gone.
+    /// Turns the feed of this table off. Its records are deleted.
     pub fn drop_server_feed(&self) -> Request<()> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -115,9 +116,9 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// The changes of this table after a token: the `next` of an earlier page, `now` for a token
-    /// alone, or nothing for the oldest change that is kept. If there is none yet, the server waits
-    /// for up to `wait`, at most a minute; a wait longer than the time that a call may take fails.
+    /// The changes of this table after a token: the `next` of an earlier page, `now` for a token without changes, or
+    /// nothing for the oldest change that is kept. If there is no change yet, the server waits for up to `wait`, at
+    /// most a minute; a wait longer than the timeout of the call fails.
     pub fn server_changes(&self, after: Option<&str>, wait: Duration) -> Request<ServerChanges> {
         let (table, after) = (self.clone(), after.unwrap_or_default().to_owned());
         Request::new(move |options| async move {

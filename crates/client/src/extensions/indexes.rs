@@ -1,4 +1,4 @@
-//! Secondary indexes that a Lazuli server keeps: declared, watched, verified, built again.
+//! Secondary indexes that a Lazuli server maintains: declare, watch, verify, rebuild.
 
 use super::settings::read;
 use crate::call::{Answer, Call};
@@ -11,15 +11,15 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 
-/// An index of a table, as it is declared.
+/// The declaration of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerIndex {
-    /// 3 to 63 letters and digits, a letter first; the case does not count.
+    /// 3 to 63 letters and digits, beginning with a letter; case-insensitive.
     pub name: String,
     /// One to four properties. `PartitionKey` may come first.
     pub on: Vec<String>,
-    /// Whether two entities may not have the same values.
+    /// Whether no two entities may have the same values.
     pub unique: bool,
 }
 
@@ -29,24 +29,24 @@ impl ServerIndex {
         Self { name: name.into(), on: on.into_iter().map(Into::into).collect(), unique: false }
     }
 
-    /// The same, with values that only one entity may have.
+    /// Makes the index unique: no two entities may have the same values.
     pub fn unique(self) -> Self {
         Self { unique: true, ..self }
     }
 }
 
-/// An index, and how far it is.
+/// An index and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerIndexStatus {
-    /// What was declared.
+    /// The declaration.
     #[serde(flatten)]
     pub index: ServerIndex,
     /// Whether queries use it.
     pub state: ServerIndexState,
     /// Entities examined so far.
     pub done: u64,
-    /// Entities to examine, an estimate.
+    /// Entities to examine, estimated.
     pub total: u64,
     /// When it entered its state.
     pub since: String,
@@ -60,15 +60,15 @@ pub struct ServerIndexStatus {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ServerIndexState {
-    /// Queries do without it.
+    /// Queries do not use it yet.
     Building,
     /// Queries use it.
     Ready,
-    /// Entities share values that should be unique. It refuses nothing.
+    /// Entities share values that should be unique. The index does not refuse any write.
     Failed,
 }
 
-/// What a verification found so far.
+/// The result of a verification so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IndexVerification {
@@ -76,37 +76,37 @@ pub struct IndexVerification {
     pub entities: u64,
     /// Entries compared.
     pub entries: u64,
-    /// Where indexes and entities disagree.
+    /// The differences between indexes and entities.
     pub found: Vec<IndexDisagreement>,
-    /// Where to go on; `None` when everything is compared.
+    /// Where to continue; `None` when everything was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// An index that disagrees with an entity.
+/// A difference between an index and an entity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IndexDisagreement {
     /// The name of the index.
     pub index: String,
-    /// The entity's.
+    /// The entity's partition key.
     #[serde(rename = "PartitionKey")]
     pub partition_key: String,
-    /// The entity's.
+    /// The entity's row key.
     #[serde(rename = "RowKey")]
     pub row_key: String,
     /// `missing`, `surplus` or `not-owner`.
     pub kind: String,
 }
 
-/// All indexes of a table, as the server takes and gives them.
+/// All indexes of a table, in the server's format.
 #[derive(Serialize, Deserialize)]
 struct Indexes<I> {
     indexes: Vec<I>,
 }
 
 impl<T: TableEntity> Table<T> {
-    /// The indexes that the server keeps of this table.
+    /// The indexes that the server maintains for this table.
     pub fn server_indexes(&self) -> Request<Vec<ServerIndexStatus>> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -116,8 +116,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Declares all indexes of this table: the server builds new ones, and drops those that are not
-    /// named.
+    /// Declares all indexes of this table: the server builds new ones, and drops those that are not listed.
     pub fn set_server_indexes(
         &self,
         indexes: impl IntoIterator<Item = ServerIndex>,
@@ -132,7 +131,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Has the server build an index again from the entities.
+    /// Has the server rebuild an index from the entities.
     pub fn rebuild_server_index(&self, name: &str) -> Request<Vec<ServerIndexStatus>> {
         let (table, name) = (self.clone(), name.to_owned());
         Request::new(move |options| async move {
@@ -144,8 +143,8 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Has the server compare its indexes with the entities, for as long as a query may run. `from`
-    /// is the `next` of the comparison before; without it, it begins.
+    /// Has the server compare its indexes with the entities, for as long as a query may run. `from` is the `next` of
+    /// the previous comparison; without it, the comparison starts from the beginning.
     pub fn verify_server_indexes(&self, from: Option<&str>) -> Request<IndexVerification> {
         let (table, from) = (self.clone(), from.map(str::to_owned));
         Request::new(move |options| async move {

@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 pub enum ServerTtl {
     /// This many seconds after the last write; at least one.
     Seconds(u64),
-    /// At the moment that this property holds (Edm.DateTime), or that many seconds after the last
-    /// write (Edm.Int32, Edm.Int64). An entity without it never expires.
+    /// At the time in this property (Edm.DateTime), or that many seconds after the last write (Edm.Int32, Edm.Int64).
+    /// An entity without it never expires.
     Property(String),
 }
 
 impl<T: TableEntity> Table<T> {
-    /// When the server lets entities of this table expire.
+    /// When entities of this table expire.
     pub fn server_ttl(&self) -> Request<ServerTtl> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -33,7 +33,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Sets when the server lets entities of this table expire, those written before too.
+    /// Sets when entities of this table expire, including existing ones.
     pub fn set_server_ttl(&self, ttl: ServerTtl) -> Request<ServerTtl> {
         let table = self.clone();
         Request::new(move |options| async move {
@@ -44,7 +44,7 @@ impl<T: TableEntity> Table<T> {
         })
     }
 
-    /// Entities of this table no longer expire. Those that expired and are still stored are there
+    /// Stops the expiry of entities of this table. Those that have expired but are still stored become visible
     /// again.
     pub fn drop_server_ttl(&self) -> Request<()> {
         let table = self.clone();

@@ -1,4 +1,4 @@
-//! Filters from text, with values that stay values (C-7.1).
+//! Filters from text, with bound values (C-7.1).
 
 use super::Filter;
 use crate::error::Error;
@@ -7,11 +7,11 @@ use lazuli_model::Property;
 use lazuli_wire::odata::filter::is_name;
 use std::collections::HashMap;
 
-/// Marks the text that stands for a value until it is bound. No filter may hold it.
+/// Marks a placeholder until its value is bound. No filter may contain it.
 const MARK: char = '\u{1}';
 
 impl Filter {
-    /// A filter of the protocol's own text, in which `@name` stands for a value:
+    /// A filter in the protocol's own syntax, in which `@name` stands for a value:
     ///
     /// ```
     /// # use lazuli_client::Filter;
@@ -41,14 +41,14 @@ impl Filter {
         Ok(Self(filter, None))
     }
 
-    /// A filter that is sent as it is. **What a user typed must never be part of it**: the text is not
-    /// checked, and this is the one place where it could change what is asked for.
+    /// A filter that is sent unchanged. **Never include user input**: the text is not checked, so that user input could
+    /// change what the query asks for.
     pub fn raw(text: impl Into<Box<str>>) -> Self {
         Self(lazuli_model::Filter::IsTrue(Property::Custom(text.into())), None)
     }
 
-    /// The tree, in parentheses if it is text that is sent as it is. A bare tree that is no name is such text: names were
-    /// checked, and text that is part of something has its parentheses.
+    /// The tree, in parentheses if it is raw text. A bare tree that is not a valid name is raw text: names were
+    /// checked, and raw text within a larger filter has its parentheses already.
     pub(super) fn enclosed(self) -> lazuli_model::Filter {
         match self.0 {
             lazuli_model::Filter::IsTrue(Property::Custom(text)) if !is_name(&text) => {
@@ -60,7 +60,7 @@ impl Filter {
     }
 }
 
-/// A property of the tree that no filter can name.
+/// A property of the tree whose name is invalid in a filter.
 pub(super) fn strange_name(tree: &lazuli_model::Filter) -> Option<&str> {
     use lazuli_model::Filter as F;
     let strange = |property: &'_ Property| !is_name(property.name());
@@ -104,7 +104,7 @@ fn marked(text: &str) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Puts values where marks are.
+/// Replaces the marks by values.
 fn bind(
     filter: &mut lazuli_model::Filter,
     value_of: &mut impl FnMut(&str) -> Result<Value, Error>,
@@ -151,14 +151,14 @@ impl FilterValue for str {
     }
 }
 
-/// A filter that `filter!` has checked, with its values.
+/// A filter that `filter!` has checked at compile time, with its values.
 pub fn checked_filter<const N: usize>(
     text: &str,
     values: [(&str, Result<Value, EncodeError>); N],
 ) -> Filter {
     let values = values.into_iter().map(|(name, value)| Ok((name, value?)));
     let filter = values.collect::<Result<Vec<_>, EncodeError>>().and_then(|values| {
-        // The macro has read it: a date that no calendar has is what can still be wrong.
+        // The macro has parsed it: only an impossible date can still be wrong.
         Filter::parse(text, values).map_err(|error| EncodeError::Filter(error.to_string()))
     });
     filter.unwrap_or_else(|fault| Filter(lazuli_model::Filter::Constant(false), Some(fault)))
@@ -186,7 +186,7 @@ mod tests {
         let both = partition("p").and(raw.clone());
         assert_eq!(both.to_string(), "PartitionKey eq 'p' and (A eq 1 or B eq 2)");
         assert_eq!((!raw).to_string(), "not ((A eq 1 or B eq 2))");
-        // Parentheses at both ends need not be a pair.
+        // Parentheses at both ends need not match each other.
         let two = Filter::raw("(A eq 1) or (B eq 2)");
         let both = partition("p").and(two.clone());
         assert_eq!(both.to_string(), "PartitionKey eq 'p' and ((A eq 1) or (B eq 2))");
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn raw_text_is_not_logged() {
-        // C-18.2: it may hold values.
+        // C-18.2: raw text may contain values.
         let filter = partition("p").and(Filter::raw("Ssn eq '078-05-1120'"));
         let shown = lazuli_wire::odata::filter::print_shape(&filter.0);
         assert_eq!(shown, "PartitionKey eq ? and ?");

@@ -1,4 +1,4 @@
-//! The copies that indexes keep of an entity, and what a change of the entity means for them (P-1.3, P-1.4).
+//! The index copies of an entity, and how they change with it (P-1.3, P-1.4).
 
 use super::{IndexDef, IndexProjection};
 use crate::batch::Operation;
@@ -12,17 +12,17 @@ use crate::write_ids::{WRITE_IDS, WriteIds};
 use lazuli_model::EntityKey;
 use std::collections::BTreeMap;
 
-/// The properties that name the primary of a copy (P-0.2).
+/// The properties with the key of a copy's primary (P-0.2).
 const PRIMARY_PARTITION: &str = "_pk";
 const PRIMARY_ROW: &str = "_rk";
-/// Ticks of the Timestamp that a copy was made from.
+/// The Timestamp, in ticks, of the version that a copy was made from.
 const SOURCE_TICKS: &str = "_src";
 /// Whether a copy only reserves its value.
 const STATE: &str = "_st";
-/// The state of a copy of an entity that is on its way to another partition (P-3.6, P-12.6).
+/// The state of a copy of an entity that is being moved to another partition (P-3.6, P-12.6).
 pub(crate) const MOVING: &str = "moving";
 
-/// A copy as it should be.
+/// A copy in its wanted state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CopyRow {
     pub(crate) def: &'static IndexDef,
@@ -30,13 +30,13 @@ pub(crate) struct CopyRow {
     pub(crate) properties: Properties,
 }
 
-/// Says of a write of a transaction which index it keeps, and of which write.
+/// Marks a write of a transaction as one of an index copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyMark {
     pub(crate) def: &'static IndexDef,
 }
 
-/// The copies that an entity should have, of all its indexes. A field that is `None` has none (P-1.9).
+/// The copies that an entity should have in all its indexes. A field that is `None` has no copy (P-1.9).
 pub(crate) fn copies<T: TableEntity>(
     value: &T,
     key: &EntityKey,
@@ -52,8 +52,8 @@ pub(crate) fn copies<T: TableEntity>(
     Ok(copies)
 }
 
-/// The copies that one transaction writes with the entity; an error if the type has others, which the write
-/// protocol of P-2 keeps.
+/// The copies that are written in one transaction with the entity; an error if the type has other indexes, which
+/// need the write protocol of P-2.
 pub(crate) fn in_partition<T: TableEntity>(
     value: &T,
     key: &EntityKey,
@@ -69,7 +69,7 @@ pub(crate) fn in_partition<T: TableEntity>(
     copies(value, key, properties)
 }
 
-/// What a copy holds: its marks, and what its index projects.
+/// The content of a copy: its marks, and the projection of its index.
 fn projected(
     shape: &Shape,
     def: &IndexDef,
@@ -77,7 +77,7 @@ fn projected(
     at: &EntityKey,
     properties: &Properties,
 ) -> Properties {
-    // What is encrypted in the entity is encrypted in its copies, with a key of their own (E-50).
+    // Properties encrypted in the entity are encrypted in its copies too, with a key of their own (E-50).
     let mut copy = Properties::of(shape.properties);
     copy.push(INDEX_MARK, def.mark.into_value());
     if at.partition != primary.partition {
@@ -94,7 +94,7 @@ fn projected(
             wanted.into_iter().any(|property| property.holds(name))
         }
     };
-    // Copies carry no kind, so that a filter on it finds primaries alone (P-0.3).
+    // Copies have no kind, so that a filter on it finds only primaries (P-0.3).
     let kind = shape.kind.map(|kind| kind.property);
     for (name, value) in properties.values() {
         if Some(name) != kind && name != WRITE_IDS && is_wanted(name) {
@@ -104,7 +104,7 @@ fn projected(
     copy
 }
 
-/// The writes that bring copies from `old` to `new`.
+/// The writes that change copies from `old` to `new`.
 pub(crate) fn changes(old: &[CopyRow], new: &[CopyRow]) -> Vec<Operation> {
     let mut changes = Vec::new();
     for copy in old {
@@ -116,8 +116,8 @@ pub(crate) fn changes(old: &[CopyRow], new: &[CopyRow]) -> Vec<Operation> {
         let verb = match old.iter().find(|other| other.def == copy.def && other.key == copy.key) {
             Some(before) if before.properties == copy.properties => continue,
             Some(_) => WriteVerb::Upsert,
-            // An insert finds out whether the value is taken (P-1.1). Of an index that is not unique, only
-            // this very entity can have left a copy there: it is replaced.
+            // An insert fails if the value is taken (P-1.1). In an index that is not unique, an existing copy can
+            // only be one that this entity left: it is replaced.
             None if copy.def.is_unique => WriteVerb::Insert,
             None => WriteVerb::Upsert,
         };
@@ -126,8 +126,8 @@ pub(crate) fn changes(old: &[CopyRow], new: &[CopyRow]) -> Vec<Operation> {
     changes
 }
 
-/// Makes the changes of several entities one set: a copy that one gives up and another takes is replaced
-/// (PS-1.8). Two that take the same are an error.
+/// Merges the changes of several entities: a copy that one gives up and another takes is replaced (PS-1.8). It is
+/// an error if two take the same one.
 pub(crate) fn fold(changes: Vec<Operation>) -> Result<Vec<Operation>, Error> {
     let mut rows: BTreeMap<EntityKey, Operation> = BTreeMap::new();
     for change in changes {
@@ -136,7 +136,7 @@ pub(crate) fn fold(changes: Vec<Operation>) -> Result<Vec<Operation>, Error> {
             None => change,
             Some(known) => match (known.verb, change.verb) {
                 (None, None) => change,
-                // Whoever holds it gives it up in this very transaction.
+                // Its holder gives it up in this same transaction.
                 (None, Some(_)) => Operation { verb: Some(WriteVerb::Upsert), ..change },
                 (Some(_), None) => Operation { verb: Some(WriteVerb::Upsert), ..known },
                 (Some(_), Some(_)) => return Err(violation(&change)),
@@ -147,7 +147,7 @@ pub(crate) fn fold(changes: Vec<Operation>) -> Result<Vec<Operation>, Error> {
     Ok(rows.into_values().collect())
 }
 
-/// The error of a value that has another holder (P-1.1).
+/// The error of a value that another entity has (P-1.1).
 pub(crate) fn violation(change: &Operation) -> Error {
     let index = change.copy.map_or("", |copy| copy.def.name);
     let value_key = change.key.row.as_str().to_owned();
@@ -156,7 +156,7 @@ pub(crate) fn violation(change: &Operation) -> Error {
 }
 
 impl Operation {
-    /// This write keeps a copy of an index.
+    /// Marks this write as one of an index copy.
     pub(crate) fn copying(self, def: &'static IndexDef) -> Self {
         Self { copy: Some(CopyMark { def }), ..self }
     }
@@ -176,12 +176,12 @@ impl Operation {
     }
 }
 
-/// Whether a copy belongs to an entity that is not there yet: it reserves its place (P-12.6).
+/// Whether a copy belongs to an entity that does not exist yet: it reserves its key (P-12.6).
 pub(crate) fn is_moving(copy: &Entity) -> bool {
     matches!(copy.value(STATE), Some(Value::String(state)) if state == MOVING)
 }
 
-/// A copy in the shape of its primary, and the primary's key; `None` if it is not a copy of `mark`.
+/// A copy converted to its primary, with the primary's key; `None` if it is not a copy of `mark`.
 pub(crate) fn as_primary(copy: Entity, mark: &str) -> Option<(EntityKey, Option<u64>, Entity)> {
     let text = |name: &str| match copy.value(name) {
         Some(Value::String(text)) => Some(text.as_ref()),

@@ -2,7 +2,7 @@
 
 use super::IndexDef;
 
-/// Requests of one operation. A transaction is one request however many writes it has.
+/// Requests of one operation. A transaction is one request, however many writes it contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -12,7 +12,7 @@ pub struct Cost {
     pub writes: usize,
     /// Transactions.
     pub egts: usize,
-    /// Writes within them, at most.
+    /// Writes within them at most.
     pub egt_ops: usize,
     /// Requests to a queue.
     pub queue_ops: usize,
@@ -28,7 +28,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The costs of a type with these indexes, of which those beside the entity count (P-1).
+    /// The costs of a type with these indexes; only those in the entity's partition count (P-1).
     pub const fn of(indexes: &[IndexDef]) -> Self {
         let (mut local, mut rest) = (0, indexes);
         while let [index, more @ ..] = rest {
@@ -40,7 +40,7 @@ impl Costs {
         Self { local, is_wide: false }
     }
 
-    /// The costs of a type whose entities have so many rows (P-10).
+    /// The costs of a type whose entities have this many rows (P-10).
     pub const fn of_parts(parts: usize) -> Self {
         Self { local: parts.saturating_sub(1), is_wide: true }
     }
@@ -59,7 +59,7 @@ impl Costs {
         self.write(0, 1 + self.local)
     }
 
-    /// A replace of an entity that was read, with so many index keys changed.
+    /// A replace of an entity that was read, with this many index keys changed.
     pub const fn replace(self, keys_changed: usize) -> Cost {
         self.write(0, 1 + self.local + keys_changed)
     }
@@ -84,7 +84,7 @@ impl Costs {
         Cost { point_reads: 1, writes: 0, egts: 0, egt_ops: 0, queue_ops: 0, blob_ops: 0 }
     }
 
-    /// How often an entity is stored, at most.
+    /// How many times an entity is stored at most.
     pub const fn bytes_factor(self) -> usize {
         1 + self.local
     }

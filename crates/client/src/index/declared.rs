@@ -1,5 +1,5 @@
-//! Indexes that are declared at run time (P-0.5): what a type declares, as a value that a program can print, and
-//! that another, which does not know the type, can read.
+//! Indexes declared at run time (P-0.5): the declaration as a value, which a program can print and which another
+//! program, without the type, can read.
 
 use super::template::{Part, Parts, Template};
 use super::{IndexDef, IndexProjection};
@@ -15,10 +15,10 @@ use crate::write_ids::WRITE_IDS;
 use lazuli_model::{EntityKey, TableName};
 use serde::{Deserialize, Serialize};
 
-/// Which entities of a table have copies, and where: the declaration of a type's indexes as a value.
+/// Describes which entities of a table have copies, and where: a type's index declarations as a value.
 ///
-/// [`IndexLayout::of`] makes it of a type, [`IndexLayout::new`] of texts. It is read and written with serde, so
-/// that a program can print the layout of its types for `lazuli table index`:
+/// [`IndexLayout::of`] makes one from a type, [`IndexLayout::new`] from strings. It implements serde, so that a
+/// program can print the layout of its types for `lazuli table index`:
 ///
 /// ```
 /// # use lazuli_client::patterns::IndexLayout;
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), lazuli_client::Error>(())
 /// ```
 ///
-/// A field of a template is a field of the key, or else a property of the entity. The copies of an index hold all
+/// A field in a template is a field of the key, or otherwise a property of the entity. The copies contain all
 /// properties of the entity, unless the index or the layout says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "LayoutText", into = "LayoutText")]
@@ -39,7 +39,7 @@ pub struct IndexLayout {
     version: u32,
     partition: Template,
     row: Template,
-    /// The properties that the type has; `None` if it keeps all.
+    /// The properties of the type; `None` if it keeps unknown ones.
     properties: Option<Vec<String>>,
     indexes: Vec<DeclaredIndex>,
 }
@@ -51,23 +51,23 @@ struct DeclaredIndex {
     partition: Option<Template>,
     table: Option<String>,
     is_unique: bool,
-    /// The properties that copies hold; `None` for all.
+    /// The properties in the copies; `None` for all.
     project: Option<Vec<String>>,
 }
 
 /// A copy that an entity should have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeclaredCopy {
-    /// What it carries in `_ix`.
+    /// Its value of `_ix`.
     pub(crate) mark: String,
     pub(crate) is_unique: bool,
-    /// The table, if it is not the entity's own.
+    /// The table, if it is not the entity's table.
     pub(crate) table: Option<String>,
     pub(crate) key: EntityKey,
     pub(crate) entity: Entity,
 }
 
-/// The form of a layout as text.
+/// The serialized form of a layout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LayoutText {
@@ -100,8 +100,8 @@ struct IndexText {
 }
 
 impl IndexLayout {
-    /// Entities of a kind, whose keys have these templates, and no index yet. The kind is what `_ix` of copies
-    /// begins with, and what the entities carry in `EntityType` if they carry one.
+    /// A layout for entities of a kind with these key templates, without indexes. `_ix` of the copies begins with the
+    /// kind; the entities have it in `EntityType`, if they have that property.
     pub fn new(kind: &str, partition: &str, row: &str) -> Result<Self, Error> {
         if kind.is_empty() || kind.contains(['/', '.']) {
             return Err(refused("the kind", "it is a name without `/` and `.`"));
@@ -117,12 +117,12 @@ impl IndexLayout {
         })
     }
 
-    /// With an index beside the entities, whose row template ends with the fields of their key (P-1).
+    /// Adds an index in the entities' partition, whose row template ends with the fields of their key (P-1).
     pub fn index(self, name: &str, row: &str) -> Result<Self, Error> {
         self.with(DeclaredIndex::new(name, row)?)
     }
 
-    /// With an index beside the entities of which a value has one holder (P-1).
+    /// Adds a unique index in the entities' partition: each value belongs to one entity (P-1).
     pub fn unique(self, name: &str, row: &str) -> Result<Self, Error> {
         self.with(DeclaredIndex { is_unique: true, ..DeclaredIndex::new(name, row)? })
     }
@@ -132,8 +132,8 @@ impl IndexLayout {
         self.indexes.iter().map(|index| index.name.as_str())
     }
 
-    /// The layout that a type declares. Fails for a type whose rows another program cannot judge: one that writes
-    /// its keys by hand, or encrypts properties.
+    /// The layout of a type. Fails for a type whose rows another program cannot interpret: one with hand-written keys
+    /// or encrypted properties.
     pub fn of<T: TableEntity>() -> Result<Self, Error> {
         if T::LAYOUT.partition.is_empty() {
             return Err(refused("the type", "it writes its keys by hand"));
@@ -177,7 +177,7 @@ impl IndexLayout {
         Ok(layout)
     }
 
-    /// With one more index; an error if its copies could be taken for something else (P-0.4, P-1.2).
+    /// Adds an index; an error if its copies could be mistaken for other rows (P-0.4, P-1.2).
     fn with(mut self, index: DeclaredIndex) -> Result<Self, Error> {
         let fault = |reason: &str| Err(refused(&format!("the index {}", index.name), reason));
         if self.indexes.iter().any(|known| known.name == index.name) {
@@ -218,17 +218,17 @@ impl IndexLayout {
         Ok(self)
     }
 
-    /// What copies carry in `_ix`.
+    /// The values of `_ix` in copies.
     pub(crate) fn marks(&self) -> Vec<String> {
         self.names().map(|name| self.mark(name)).collect()
     }
 
-    /// What copies of an index carry in `_ix`.
+    /// The value of `_ix` in the copies of an index.
     pub(crate) fn mark(&self, name: &str) -> String {
         format!("{}/{name}", self.kind)
     }
 
-    /// The tables of copies that are not in the table of the entities.
+    /// The tables of copies outside the entities' table.
     pub(crate) fn other_tables(&self) -> Vec<String> {
         let mut tables: Vec<String> = Vec::new();
         for table in self.indexes.iter().filter_map(|index| index.table.as_ref()) {
@@ -239,10 +239,10 @@ impl IndexLayout {
         tables
     }
 
-    /// The copies that a stored entity should have; none if it is of another kind. `Err` says why it cannot be
-    /// told.
+    /// The copies that a stored entity should have; none if it has another kind. `Err` says why that cannot be
+    /// determined.
     pub(crate) fn copies(&self, entity: &Entity) -> Result<Vec<DeclaredCopy>, String> {
-        // A copy, or a row of a move, is no entity (P-0.3).
+        // A copy, or a row of a move, is not an entity (P-0.3).
         if entity.value(INDEX_MARK).is_some() {
             return Ok(Vec::new());
         }
@@ -313,7 +313,7 @@ impl IndexLayout {
         Ok(Some(DeclaredCopy { mark, is_unique, table, key, entity: copy }))
     }
 
-    /// Whether copies of an index hold a property.
+    /// Whether copies of an index contain a property.
     fn is_held(&self, index: &DeclaredIndex, name: &str) -> bool {
         let matches = |names: &[String]| names.iter().any(|pattern| matches(pattern, name));
         self.properties.as_deref().is_none_or(matches)
@@ -345,7 +345,7 @@ fn template(what: &str, text: &str) -> Result<Template, Error> {
     Template::parse(text).map_err(|reason| refused(what, &reason))
 }
 
-/// What a field of a type is called in a table: its property, or its own name if only keys hold it.
+/// The name of a type's field in a table: its property, or its own name if it is only in keys.
 fn name_of<T: TableEntity>(field: &str) -> String {
     let property = T::PROPERTIES.iter().find(|property| property.field == field);
     match property {
@@ -354,7 +354,7 @@ fn name_of<T: TableEntity>(field: &str) -> String {
     }
 }
 
-/// The properties that copies of an index hold; `None` for all.
+/// The properties in the copies of an index; `None` for all.
 fn projected<T: TableEntity>(def: &IndexDef) -> Option<Vec<String>> {
     let fields = match def.projection {
         IndexProjection::All => return None,
@@ -367,7 +367,7 @@ fn projected<T: TableEntity>(def: &IndexDef) -> Option<Vec<String>> {
     Some(T::PROPERTIES.iter().filter(is_held).flat_map(|property| patterns(property, "")).collect())
 }
 
-/// The names of the properties of a field. `#` stands for a number.
+/// The names of the properties of a field, with `#` for a number.
 fn patterns(property: &PropertyDef, before: &str) -> Vec<String> {
     let name = format!("{before}{}", property.name);
     match property.storage {

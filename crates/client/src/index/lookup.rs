@@ -21,16 +21,16 @@ use std::sync::Arc;
 
 /// An index of an entity type. The derive makes one for each `#[index(..)]`.
 pub trait Index: Ranged + Sized + 'static {
-    /// The type that is indexed.
+    /// The indexed type.
     type Entity: TableEntity;
 
-    /// What is found: the type itself, or a struct of what the index projects.
+    /// The result of a lookup: the type itself, or a struct with the fields that the index projects.
     type Row: Send + 'static;
 
-    /// What is declared.
+    /// The declaration of the index.
     const DEF: &'static IndexDef;
 
-    /// Reads what a copy holds, given under the keys of its primary.
+    /// Decodes a copy, which has been given the keys of its primary.
     fn read(copy: Entity) -> Result<Self::Row, DecodeError>;
 }
 
@@ -46,7 +46,7 @@ impl<I> IndexKey<I> {
         Self { key, of: PhantomData }
     }
 
-    /// The two texts.
+    /// The partition key and the row key.
     pub fn as_entity_key(&self) -> &EntityKey {
         &self.key
     }
@@ -81,9 +81,9 @@ impl<I: Index> IndexQuery for KeyRange<I> {
     }
 }
 
-/// What an index found, with the key of the entity itself.
+/// The result of a lookup, with the key of the entity itself.
 ///
-/// It has no version, so it cannot be written back: [`GetBy::for_update`] reads the entity itself.
+/// It has no version, so it cannot be written back; [`GetBy::for_update`] reads the entity itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Indexed<R> {
     row: R,
@@ -102,7 +102,7 @@ impl<R> Indexed<R> {
         self.as_of
     }
 
-    /// What was found alone.
+    /// The result without the key.
     pub fn into_inner(self) -> R {
         self.row
     }
@@ -116,7 +116,7 @@ impl<R> Deref for Indexed<R> {
     }
 }
 
-/// What a copy holds; `None` if its entity is not there yet.
+/// Decodes a copy; `None` if its entity does not exist yet.
 pub(crate) fn read<I: Index>(copy: Entity) -> Result<Option<Indexed<I::Row>>, Error> {
     if is_moving(&copy) {
         return Ok(None);
@@ -129,7 +129,7 @@ pub(crate) fn read<I: Index>(copy: Entity) -> Result<Option<Indexed<I::Row>>, Er
     Ok(Some(Indexed { row: I::read(entity)?, key, as_of }))
 }
 
-/// The table that holds the copies of an index.
+/// The table with the copies of an index.
 fn table_of(def: &IndexDef, own: &TableName) -> Result<TableName, Error> {
     match def.table {
         Some(name) => crate::tables::parse(name),
@@ -138,7 +138,7 @@ fn table_of(def: &IndexDef, own: &TableName) -> Result<TableName, Error> {
 }
 
 impl<T: TableEntity> Table<T> {
-    /// Reads one entity by an index; `None` if there is none. One point read.
+    /// Reads one entity by an index; `None` if no entity has the value. One point read.
     pub fn get_by<I: Index<Entity = T>>(&self, key: IndexKey<I>) -> GetBy<I> {
         GetBy {
             account: self.account.clone(),
@@ -149,7 +149,7 @@ impl<T: TableEntity> Table<T> {
         }
     }
 
-    /// Reads entities by an index, in its order.
+    /// Reads entities by an index, in the order of the index.
     pub fn query_by<Q: IndexQuery<Index = I>, I: Index<Entity = T>>(
         &self,
         range: Q,
@@ -165,7 +165,7 @@ impl<T: TableEntity> Table<T> {
     }
 }
 
-/// The read of one entity by an index.
+/// A read of one entity by an index.
 #[must_use = "nothing is sent before `.await`"]
 pub struct GetBy<I> {
     account: Account,
@@ -178,7 +178,7 @@ pub struct GetBy<I> {
 impl<I: Index> GetBy<I> {
     read_options!();
 
-    /// Reads the entity itself too, with its version: what can be written back. Two point reads.
+    /// Also reads the entity itself, with its version, so that it can be written back. Two point reads.
     pub async fn for_update(self) -> Result<Option<Loaded<I::Entity>>, Error> {
         let (account, name, options) =
             (self.account.clone(), self.name.clone(), self.options.clone());

@@ -1,7 +1,7 @@
-//! Key templates that are read at run time (C-4.1, C-4.2): the same texts, for programs that know no type.
+//! Key templates parsed at run time (C-4.1, C-4.2): the same syntax, for programs without the type.
 //!
-//! The derive macro reads templates while a program is compiled and knows the type of each field. Here the type
-//! is what the table holds, so the two ways that depend on more than that name it: `{n:pad(u32)}`, `{n:rev(u32)}`.
+//! The derive macro parses templates at compile time and knows the type of each field. Here the type is that of
+//! the stored property, so the two formats that need the Rust type name it: `{n:pad(u32)}`, `{n:rev(u32)}`.
 
 mod integer;
 mod part;
@@ -15,7 +15,7 @@ use spec::Spec;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A template, taken apart.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     segments: Vec<Segment>,
@@ -27,14 +27,14 @@ enum Segment {
     Field { name: String, spec: Spec },
 }
 
-/// What `KeyRev::TYPE` says of moments.
+/// The `KeyRev::TYPE` of moments.
 pub(crate) const TIME: &str = "time";
 
 /// The fields of a key, by name.
 pub(crate) type Parts = BTreeMap<String, Part>;
 
 impl Template {
-    /// Reads a template; `Err` says what is wrong with it.
+    /// Parses a template; `Err` says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut segments = Vec::new();
         let mut literal = String::new();
@@ -78,7 +78,7 @@ impl Template {
         template.check().map(|()| template)
     }
 
-    /// Fails if keys of this template cannot be read back (C-4.4).
+    /// Fails if keys of this template cannot be parsed (C-4.4).
     fn check(&self) -> Result<(), String> {
         for (at, segment) in self.segments.iter().enumerate() {
             let Segment::Field { name, spec } = segment else { continue };
@@ -96,7 +96,7 @@ impl Template {
         Ok(())
     }
 
-    /// The same with other names of fields; `typed` tells the type that `pad` and `rev` mean.
+    /// The same with renamed fields; `typed` returns the type for `pad` and `rev`.
     pub(crate) fn renamed(
         text: &str,
         name: impl Fn(&str) -> String,
@@ -104,7 +104,7 @@ impl Template {
     ) -> Result<Self, String> {
         let mut renamed = String::new();
         let mut rest = text;
-        // Braces that are literals come in pairs, and stay as they are.
+        // Literal braces come in pairs and stay unchanged.
         while let Some((before, after)) = rest.split_once(['{', '}']) {
             renamed.push_str(before);
             let brace = rest.get(before.len()..=before.len()).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Template {
         Self::parse(&renamed)
     }
 
-    /// What all keys begin with.
+    /// The literal prefix of all keys.
     pub(crate) fn prefix(&self) -> &str {
         match self.segments.first() {
             Some(Segment::Literal(literal)) => literal,
@@ -147,7 +147,7 @@ impl Template {
         })
     }
 
-    /// The first field of this template that neither of two other keys tells (P-1.2).
+    /// The first field of this template about which neither of two other keys says as much (P-1.2).
     pub(crate) fn untold<'a>(&'a self, by: [&Self; 2]) -> Option<&'a str> {
         self.parts().find_map(|(name, spec)| {
             let is_told = by.iter().any(|key| key.tells(name, spec));
@@ -155,7 +155,7 @@ impl Template {
         })
     }
 
-    /// Whether keys of this template tell a field as well as `spec` does.
+    /// Whether keys of this template say as much about a field as the format `spec`.
     fn tells(&self, field: &str, spec: Spec) -> bool {
         self.parts().any(|(name, own)| name == field && (own == spec || !own.is_lossy()))
     }
@@ -167,7 +167,7 @@ impl Template {
         })
     }
 
-    /// The key that these parts make; `Ok(None)` if one is absent, `Err` names one that does not fit.
+    /// The key made of these parts; `Ok(None)` if one is absent, `Err` names one that does not fit.
     pub(crate) fn write<'a>(
         &self,
         part: impl Fn(&str) -> Result<Option<&'a Part>, String>,
@@ -186,7 +186,7 @@ impl Template {
         Ok(Some(out))
     }
 
-    /// What a key holds; `None` if it is not of this template.
+    /// The parts of a key; `None` if it does not match this template.
     pub(crate) fn read(&self, key: &str) -> Option<Parts> {
         let mut parts = Parts::new();
         let mut rest = key;
@@ -208,8 +208,8 @@ impl Template {
         rest.is_empty().then_some(parts)
     }
 
-    /// Splits after a field of no fixed width: before the next literal, or the end, and the fields of fixed
-    /// width that come before it.
+    /// Splits after a field of variable width: before the next literal or the end, and before the fixed-width fields
+    /// in front of that.
     fn split_variable<'t>(&self, at: usize, text: &'t str) -> Option<(&'t str, &'t str)> {
         let end = match self.separator(at) {
             Some(separator) => split_escaped(text, separator)?.0.len(),

@@ -4,7 +4,7 @@ use super::IndexProjection;
 use super::copies::{CopyRow, changes, in_partition};
 use crate::account::Account;
 use crate::batch::{self, BatchError, BatchFault, Committed, Operation};
-use crate::codec::{self, encode};
+use crate::codec::{self, encode, encode_read};
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::options::CallOptions;
@@ -14,19 +14,19 @@ use crate::update::pause;
 use crate::write::WriteVerb;
 use lazuli_model::{EntityKey, TableName};
 
-/// Rounds of a write that reads first.
+/// Attempts of a write that reads first.
 const ATTEMPTS: u32 = 8;
 
-/// What a write does beside writing the entity.
+/// What a write must do besides writing the entity.
 pub(crate) enum Indexing {
     /// The changes of the copies are known.
     Known(Vec<Operation>),
-    /// The copies of now are not known: the entity is read first, under whose version it is then written
+    /// The current copies are unknown: the entity is read first, and then written conditionally on its version
     /// (P-1.5).
     ReadFirst(Plan),
 }
 
-/// What becomes of a write, given what is there: the operation, or `None` if nothing is to do.
+/// Determines the operation for the stored state; `None` if there is nothing to do.
 pub(crate) type Plan =
     Box<dyn Fn(Option<&Loaded<Entity>>) -> Result<Option<Operation>, Error> + Send + Sync>;
 
@@ -40,7 +40,7 @@ fn copies_of<T: TableEntity>(entity: &Entity) -> Result<Vec<CopyRow>, Error> {
 }
 
 impl Indexing {
-    /// The indexing of a write of a value; `None` if its type has no index.
+    /// How a write of a value updates indexes; `None` if its type has no index.
     pub(crate) fn of_value<T: TableEntity>(
         verb: WriteVerb,
         value: &T,
@@ -65,7 +65,7 @@ impl Indexing {
         }))
     }
 
-    /// The indexing of a merge of some properties; `None` if no copy holds them (P-1.6).
+    /// How a merge of some properties updates indexes; `None` if no copy contains them (P-1.6).
     pub(crate) fn of_merge<T: TableEntity>(
         verb: WriteVerb,
         key: &EntityKey,
@@ -92,7 +92,7 @@ impl Indexing {
             .then(|| Self::ReadFirst(plan::<T>(verb, key.clone(), properties.clone(), etag, None)))
     }
 
-    /// The indexing of a deletion; `None` if the type has no index.
+    /// How a deletion updates indexes; `None` if the type has no index.
     pub(crate) fn of_delete<T: TableEntity>(
         loaded: Option<&Loaded<T>>,
         if_match: Option<&str>,
@@ -114,7 +114,7 @@ impl Indexing {
     }
 }
 
-/// What a blind write becomes, given what is there.
+/// The operation of a blind write, given what is stored.
 fn plan<T: TableEntity>(
     verb: WriteVerb,
     key: EntityKey,
@@ -162,7 +162,7 @@ fn plan<T: TableEntity>(
     })
 }
 
-/// Fails if another version is asked for than is there.
+/// Fails if the stored version is not the requested one.
 fn check(found: &Loaded<Entity>, etag: Option<&str>) -> Result<(), Error> {
     match etag {
         Some(etag) if etag != found.etag().as_str() => {
@@ -172,14 +172,17 @@ fn check(found: &Loaded<Entity>, etag: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// The operation of a write of an indexed type in a transaction, which knows the copies of now.
+/// The operation of a write of an indexed type in a transaction, which knows the current copies.
 pub(crate) fn operation<T: TableEntity>(
     verb: WriteVerb,
     value: &T,
     loaded: Option<&Loaded<T>>,
     if_match: Option<&str>,
 ) -> Result<Operation, Error> {
-    let encoded = encode(value);
+    let encoded = match loaded {
+        Some(loaded) => encode_read(loaded),
+        None => encode(value),
+    };
     let indexing = Indexing::of_value(verb, value, &encoded, loaded, if_match)?;
     let mut write = Operation::write(verb, encoded, if_match)?;
     if let Some(loaded) = loaded {
@@ -192,7 +195,7 @@ pub(crate) fn operation<T: TableEntity>(
     }
 }
 
-/// The error of a write that would have to read first, where nothing can be read.
+/// The error of a write that would have to read first where reading is not possible.
 pub(crate) fn blind(key: EntityKey) -> Error {
     Error::config("a type with indexes is written here as it was read, to find its old copies")
         .with(|context| {
@@ -219,26 +222,29 @@ pub(crate) async fn send(
         Indexing::ReadFirst(plan) => plan,
     };
     let env = &account.0.env;
+    let deadline = options.deadline(env);
     for attempts in 1..=ATTEMPTS {
+        let read = options.until(deadline, env);
         let found: Option<Loaded<Entity>> =
-            table::get(account, table, &operation.key, options.clone()).await?;
-        // A row that is no entity is not there for whoever writes entities (P-0.3).
+            table::get(account, table, &operation.key, read).await?;
+        // A row that is not an entity does not exist for writers of entities (P-0.3).
         let found = found.filter(|row| row.value(codec::INDEX_MARK).is_none());
         let Some(write) = plan(found.as_ref())? else { return Ok(None) };
         let own = env.guid();
-        match batch::send_with_id(account, table, vec![write], own, options.clone())
-            .await
-            .map_err(as_lone)
+        let options = options.until(deadline, env);
+        match batch::send_with_id(account, table, vec![write], own, options).await.map_err(as_lone)
         {
             Ok(committed) => return Ok(Some(committed)),
             Err(error) if error.may_have_been_applied() => return Err(error),
-            // Somebody came between the read and the write.
+            // Another client wrote between the read and the write.
             Err(error)
                 if error.is_precondition_failed()
                     || error.is_conflict()
                     || error.is_not_found() =>
             {
-                env.sleep(pause(env, attempts)).await;
+                if attempts < ATTEMPTS {
+                    env.sleep(pause(env, attempts)).await;
+                }
             }
             Err(error) => return Err(error),
         }
@@ -246,7 +252,7 @@ pub(crate) async fn send(
     Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
 }
 
-/// The error of the one write that a transaction is for, which its verb names.
+/// Turns the error of a transaction with a single write into that of the write.
 pub(crate) fn as_lone(error: Error) -> Error {
     let error = error.with(|context| context.operation = None);
     if let ErrorKind::InvalidBatch(BatchError { reason: BatchFault::Write(kind), .. }) =

@@ -1,4 +1,4 @@
-//! The design advisor on an account's own traffic (P-20): see `docs/patterns/20-design-advisor.md`.
+//! The design advisor for an account's own traffic (P-20): see `docs/patterns/20-design-advisor.md`.
 
 use crate::account::Account;
 use crate::call::{Answer, Call};
@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use lazuli_advice::FilterFacts;
 pub use lazuli_advice::{Code, Finding, Thresholds};
 
-/// Entities whose versions are compared (ADV-18).
+/// Entities of at least this size have their versions compared (ADV-18).
 const LARGE_BYTES: usize = 4 * 1024;
-/// Texts of a read entity that may be the key of another one, and their bytes (ADV-16).
+/// Texts of an entity that was read that may be keys of others, and their greatest length (ADV-16).
 const VALUES_MAX: usize = 8;
 const VALUE_BYTES: std::ops::RangeInclusive<usize> = 2..=40;
 
-/// Watches the traffic of an account. Dropped, it stops.
+/// Watches the traffic of an account until it is dropped.
 ///
 /// ```
 /// # use lazuli_client::patterns::advisor::{Thresholds, Watch};
@@ -47,14 +47,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches all handles of an account, from now on. One that watched it before sees no more.
+    /// Watches all handles of an account from now on, in place of an earlier watch.
     pub fn new(account: &Account, thresholds: Thresholds) -> Self {
         let advisor = Arc::new(Mutex::new(Advisor::new(thresholds)));
         account.0.advisor.store(Some(advisor.clone()));
         Self { account: account.clone(), advisor }
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn findings(&self) -> Vec<Finding> {
         lock(&self.advisor).findings().cloned().collect()
     }
@@ -69,7 +69,7 @@ impl Drop for Watch {
     }
 }
 
-/// Panics if the traffic that a [`Watch`] has seen could be better: for tests of applications.
+/// Panics if the traffic seen by a [`Watch`] could be improved: for tests of applications.
 #[macro_export]
 macro_rules! assert_no_advice {
     ($watch:expr) => {
@@ -82,7 +82,7 @@ fn lock(advisor: &Mutex<Advisor>) -> MutexGuard<'_, Advisor> {
     advisor.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The keys that a call reads or writes, with the verb of each: more than one for a batch.
+/// The keys that a call reads or writes, each with its verb: several for a batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subjects(Vec<Subject>);
 
@@ -90,9 +90,9 @@ pub(crate) struct Subjects(Vec<Subject>);
 struct Subject {
     verb: &'static str,
     key: EntityKey,
-    /// Of a write.
+    /// For a write.
     size: Option<SizeFacts>,
-    /// Of a write of a whole large entity.
+    /// For a write of a whole large entity.
     fingerprint: Option<Box<Fingerprint>>,
     /// The index whose copy is written.
     index: Option<String>,
@@ -109,7 +109,7 @@ impl Subject {
     }
 }
 
-/// The index that a row is a copy of. Shards, and rows of moves, are of none.
+/// The index that a row is a copy in. Shards, and rows of moves, belong to none.
 fn index_of<'v>(mut properties: impl Iterator<Item = (&'v str, ValueRef<'v>)>) -> Option<String> {
     match properties.find(|(name, _)| *name == INDEX_MARK)?.1 {
         ValueRef::String(mark) if mark.contains('/') && !mark.starts_with('!') => {
@@ -129,7 +129,7 @@ fn size(key: &EntityKey, properties: &Properties) -> SizeFacts {
     }
 }
 
-/// A number for each property, in a place that its name chooses. Ids of writes are no property of the caller's.
+/// A number for each property, at a position that depends on its name. Write ids are not the caller's properties.
 fn fingerprint(properties: &Properties) -> Box<Fingerprint> {
     let mut places = Box::new([0; FINGERPRINT_PLACES]);
     for (name, value) in properties.iter().filter(|(name, _)| *name != WRITE_IDS) {
@@ -148,13 +148,13 @@ fn fingerprint(properties: &Properties) -> Box<Fingerprint> {
     places
 }
 
-/// What is seen of an entity that was read by its keys.
+/// What is recorded of an entity that was read by its key.
 #[derive(Default)]
 struct Seen {
     properties: u64,
-    /// Hashes of its texts.
+    /// Hashes of its string values.
     values: Vec<u64>,
-    /// The index that it is a copy of.
+    /// The index that it is a copy in.
     index: Option<String>,
 }
 
@@ -179,11 +179,11 @@ pub(crate) struct Page {
     pub(crate) returned: usize,
     /// Whether it is not the last.
     pub(crate) has_more: bool,
-    /// Pages without entities just before it.
+    /// Empty pages just before it.
     pub(crate) empty_before: u32,
 }
 
-/// How many properties the entities of a page have, and the index that the first is a copy of.
+/// The number of properties in a page, and the index that its first entity is a copy in.
 fn properties_of(answer: &Answer) -> (u64, Option<String>) {
     let (mut properties, mut index) = (0, None);
     let read = json::read_feed(&answer.body, |entity| {
@@ -196,13 +196,13 @@ fn properties_of(answer: &Answer) -> (u64, Option<String>) {
     read.map_or((0, None), |()| (properties, index))
 }
 
-/// Whether whole entities were asked for.
+/// Whether whole entities were requested.
 fn is_whole(call: &Call) -> bool {
     !call.query.contains("select=")
 }
 
 impl Account {
-    /// Whether somebody wants advice: nothing is gathered otherwise.
+    /// Whether anybody wants advice: nothing is recorded otherwise.
     pub(crate) fn is_watched(&self) -> bool {
         self.0.advisor.load().is_some()
     }
@@ -219,7 +219,7 @@ impl Account {
         Subjects(subjects.map(|(verb, key, written)| Subject::new(verb, key, written)).collect())
     }
 
-    /// Shows a call on entities, and its answer, to the advisor.
+    /// Reports a call on entities, and its answer, to the advisor.
     pub(crate) fn advise(&self, call: &Call, answer: &Answer) {
         let (Some(advisor), Some(table)) = (&*self.0.advisor.load(), call.table()) else { return };
         let is_batched = call.about.operations > 0;
@@ -250,7 +250,7 @@ impl Account {
         }
     }
 
-    /// Shows a page of a query to the advisor.
+    /// Reports a page of a query to the advisor.
     pub(crate) fn advise_query(&self, call: &Call, answer: &Answer, page: &Page) {
         let (Some(advisor), Some(table)) = (&*self.0.advisor.load(), call.table()) else { return };
         let (Some(facts), Some(class)) = (&call.about.facts, call.about.query_class) else {

@@ -1,4 +1,4 @@
-//! Logs in blobs (P-14): delimited text in blobs whose names hold the time, as Storage Analytics writes it.
+//! Logs in blobs (P-14): delimited text in blobs whose names contain the time, in the format of Storage Analytics.
 //!
 //! ```no_run
 //! # use lazuli_client::prelude::*;
@@ -13,8 +13,8 @@
 //! # }
 //! ```
 //!
-//! A blob belongs to one hour and one writer. What is buffered and not yet stored is lost with the process:
-//! at most 30 s or 1 MiB while [`BlobLog::run`] runs.
+//! A blob belongs to one hour and one writer. If the process dies, lines that are buffered and not yet stored are
+//! lost: at most 30 s or 1 MiB while [`BlobLog::run`] runs.
 
 mod buffer;
 mod line;

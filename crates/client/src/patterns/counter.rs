@@ -1,7 +1,7 @@
 //! A counter that many clients increase (P-23.3).
 //!
-//! One row is one place to wait in line, so the count is spread over shards. Each shard keeps the ids of its last
-//! writes, so an increase whose response was lost is not made twice.
+//! Writers of one row wait for each other, so the count is spread over shards. Each shard keeps the ids of its last
+//! writes, so that an increase whose answer was lost is not repeated.
 
 use crate::entity::{Entity, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -12,12 +12,12 @@ use std::fmt::Write;
 
 const COUNT: &str = "Count";
 const SHARDS: u16 = 16;
-/// Width of a shard's number in its row key.
+/// Digits of a shard's number in its row key.
 const WIDTH: usize = 3;
-/// Shards that are tried before an increase gives up.
+/// Shards that an increase tries before it gives up.
 const ROUNDS: u32 = 4;
 
-/// A counter: rows `{name}_{shard}` of one partition.
+/// A counter: rows `{name}_{shard}` in one partition.
 ///
 /// ```
 /// # use lazuli_client::patterns::counter::Counter;
@@ -44,15 +44,15 @@ impl Counter {
         Self { table: table.retyped(), partition, name, shards: SHARDS }
     }
 
-    /// Spreads the count over so many rows, 1 to 1000; 16 unless said otherwise. More rows make more writers
-    /// independent, and each read dearer. The number may be changed at any time.
+    /// Spreads the count over this many rows, 1 to 1000, by default 16. With more rows, writers disturb each other
+    /// less, but each read is more expensive. The number may be changed at any time.
     #[must_use]
     pub fn shards(self, shards: u16) -> Self {
         Self { shards: shards.clamp(1, 1000), ..self }
     }
 
-    /// Adds to the counter, exactly once. An error of kind [`ErrorKind::OutcomeUnknown`] says that it is not
-    /// known whether it was added: do not add again, unless to count twice is better than not at all.
+    /// Adds to the counter, exactly once. After an error of kind [`ErrorKind::OutcomeUnknown`] the amount may or may
+    /// not have been added: do not add again, unless counting twice is better than not at all.
     pub async fn add(&self, amount: i64) -> Result<(), Error> {
         let env = self.table.account.0.env.clone();
         let mut round = 1;
@@ -69,14 +69,14 @@ impl Counter {
             let update = self.table.update_with(key, add).or_insert_with(move || fresh.clone());
             match update.await {
                 Ok(_) => return Ok(()),
-                // Others are at this shard: another one may be free.
+                // Other clients write to this shard: another one may be free.
                 Err(error) if is_contended(&error) && round < ROUNDS => round += 1,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The sum of all shards: everything that was added before the read began is in it.
+    /// The sum of all shards. It includes everything that was added before the read began.
     pub async fn read(&self) -> Result<i64, Error> {
         let filter = partition(&self.partition).and(row().starts_with(&format!("{}_", self.name)));
         let shards = self.table.query(filter).collect_at_most(1000).await?;

@@ -1,8 +1,8 @@
-//! Indexes in other partitions, kept by a protocol (P-2).
+//! Indexes in other partitions, maintained by a protocol (P-2).
 //!
-//! No transaction spans partitions. A write leaves a note in a queue, claims unique values, writes the
-//! entity, brings its copies after it, and deletes the note. Who dies on the way leaves the note, and a
-//! worker does the rest.
+//! No transaction spans partitions. A write leaves a note in a queue, claims unique values, writes the entity,
+//! updates its copies, and deletes the note. A client that crashes halfway leaves the note, and a worker does the
+//! rest.
 
 pub(crate) mod check;
 mod commit;

@@ -1,24 +1,24 @@
-//! What is wrong where a fact is stored twice (P-0.5).
+//! Inconsistencies between rows that store the same fact (P-0.5).
 
 use crate::entity::Entity;
 use lazuli_model::EntityKey;
 use std::fmt;
 
-/// A row that is not as the entity it belongs to says.
+/// A row that is inconsistent with its entity.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
     /// What is wrong.
     pub kind: FindingKind,
-    /// The index, list or field it is about.
+    /// The index, list or field concerned.
     pub about: &'static str,
     /// The row.
     pub row: EntityKey,
-    /// The entity it belongs to, if one is named.
+    /// The entity it belongs to, if the row names one.
     pub primary: Option<EntityKey>,
-    /// What the row should hold; `None` if it should not be there.
+    /// The expected row; `None` if there should be none.
     pub expected: Option<Entity>,
-    /// What the row holds; `None` if it is not there.
+    /// The actual row; `None` if there is none.
     pub found: Option<Entity>,
 }
 
@@ -26,20 +26,20 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// It should be there.
+    /// It is missing.
     Missing,
-    /// It holds something else.
+    /// Its content is wrong.
     Stale,
-    /// No entity says that it should be there.
+    /// No entity justifies it.
     Orphan,
-    /// Two entities say that it is theirs.
+    /// Two entities claim it.
     Duplicate,
-    /// Its parts are of different writes.
+    /// Its parts come from different writes.
     Torn,
 }
 
 impl FindingKind {
-    /// Whether it is found from the copy, and not from the entity that lacks it.
+    /// Whether it is found by reading the copy rather than the entity.
     pub(crate) fn is_of_copy(self) -> bool {
         matches!(self, Self::Stale | Self::Orphan)
     }

@@ -1,8 +1,8 @@
-//! Work over a large result that goes on after a crash (P-16.1).
+//! Processes a large result and continues after a crash (P-16.1).
 //!
-//! The token of the next page is stored when a page has been consumed, in a row of a table of your choice. A run
-//! that died is followed by one that begins with the page it was at: each page is consumed at least once, and at
-//! most one page twice for each death.
+//! When a page has been processed, the token of the next page is stored in a row of a table that you choose. After a
+//! crash, the next run begins with the page at which the last one stopped: each page is processed at least once, and
+//! each crash repeats at most one page.
 
 use crate::BoxError;
 use crate::entity::{ETag, Entity, Loaded};
@@ -16,10 +16,10 @@ const TOKEN: &str = "Token";
 const PAGES: &str = "Pages";
 const IS_DONE: &str = "IsDone";
 
-/// A query whose pages are consumed by a program that may die.
+/// A query whose pages are processed by a program that may crash.
 ///
-/// The state is the row (`job`, name) of the state table. One program at a time runs a job: a second one fails with
-/// [`ErrorKind::PreconditionFailed`] or [`ErrorKind::Conflict`] after its first page.
+/// The state is the row (`job`, name) of the state table. A job must be run by one program at a time: a second one
+/// fails with [`ErrorKind::PreconditionFailed`] or [`ErrorKind::Conflict`] after its first page.
 #[must_use = "nothing is read before `run`"]
 pub struct Job<T> {
     query: Query<T>,
@@ -35,9 +35,9 @@ pub struct JobPage<T> {
 }
 
 impl<T> JobPage<T> {
-    /// The page, counted from zero over all runs. A page that is consumed again has the same number and begins at
-    /// the same place, so a consumer can tell repeats by it. The service may end it at another place: rows that
-    /// the first time were in this page may then come with the next.
+    /// The number of the page, counted from zero over all runs. A repeated page has the same number and begins at the
+    /// same place, so a consumer can recognize repeats. The service may end it at another place: some rows of this page
+    /// may come with the next page when it is repeated.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -47,26 +47,26 @@ impl<T> JobPage<T> {
         &self.items
     }
 
-    /// The entities alone.
+    /// Takes the entities out.
     pub fn into_items(self) -> Vec<Loaded<T>> {
         self.items
     }
 }
 
-/// What a run of a job did.
+/// The result of a run of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobReport {
-    /// Pages that earlier runs had consumed.
+    /// Pages that earlier runs processed.
     pub pages_before: u64,
-    /// Pages that this run consumed.
+    /// Pages that this run processed.
     pub pages: u64,
-    /// Entities that this run consumed.
+    /// Entities that this run processed.
     pub entities: u64,
 }
 
 impl<T: Send + 'static> Query<T> {
-    /// Consumes all pages, over as many runs of the program as it takes. The state is kept in `state` under
+    /// Processes all pages, over as many runs of the program as it takes. The progress is stored in `state` under
     /// `name`.
     pub fn job(self, name: &str, state: &Table<Entity>) -> Job<T> {
         Job { query: self, state: state.clone(), name: name.to_owned() }
@@ -74,9 +74,9 @@ impl<T: Send + 'static> Query<T> {
 }
 
 impl<T: Send + 'static> Job<T> {
-    /// Gives the pages that are left to `consume`, one after the other. A job that has ended gives none.
+    /// Passes the remaining pages to `consume`, one by one. A finished job has none.
     ///
-    /// If `consume` fails, the run ends with [`ErrorKind::Refused`] and the next one begins with that page.
+    /// If `consume` fails, the run ends with [`ErrorKind::Refused`] and the next run begins with that page.
     pub async fn run<C, W>(self, mut consume: C) -> Result<JobReport, Error>
     where
         C: FnMut(JobPage<T>) -> W,
@@ -108,7 +108,7 @@ impl<T: Send + 'static> Job<T> {
         Ok(report)
     }
 
-    /// Forgets what was consumed: the next run begins at the beginning.
+    /// Discards the progress: the next run starts from the beginning.
     pub async fn restart(self) -> Result<Self, Error> {
         self.state.delete_key((PARTITION, &*self.name)).await?;
         Ok(self)
@@ -128,17 +128,17 @@ impl<T: Send + 'static> Job<T> {
     }
 }
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Default)]
 struct Progress {
     token: Option<PageToken>,
     pages: u64,
     is_done: bool,
-    /// The version of the row that holds it.
+    /// The version of its row.
     etag: Option<ETag>,
 }
 
-/// Stores the progress, if nobody else has since it was read.
+/// Stores the progress, if no other run has since it was read.
 async fn store(state: &Table<Entity>, name: &str, progress: &Progress) -> Result<ETag, Error> {
     let pages = i64::try_from(progress.pages).unwrap_or(i64::MAX);
     let mut row = Entity::new(PARTITION, name).with(PAGES, pages).with(IS_DONE, progress.is_done);
@@ -149,6 +149,6 @@ async fn store(state: &Table<Entity>, name: &str, progress: &Progress) -> Result
         Some(etag) => state.replace_if_match(&row, etag),
         None => state.insert(&row),
     };
-    // With an id, so that a lost answer is not taken for another run's write.
+    // With an id, so that after a lost answer another run's write is not mistaken for ours.
     Ok(write.write_id().await?.etag)
 }

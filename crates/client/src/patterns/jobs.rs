@@ -1,11 +1,11 @@
-//! Eventually consistent transactions (P-3): a message stands for the whole, a worker does the steps.
+//! Eventually consistent transactions (P-3): a message stands for the whole, and a worker does the steps.
 //!
-//! Two writes that belong together may lie in different partitions, tables, accounts, or in a table and a
-//! blob. No transaction spans them. A message in a queue does: a worker takes it, does the steps, each of
-//! which may be done again, and deletes the message last. What a worker could not finish comes back.
+//! Two writes that belong together may be in different partitions, tables or accounts, or in a table and a blob. No
+//! transaction spans them. Instead, a worker receives a message from a queue, does the steps, each of which may be
+//! repeated, and deletes the message last. If the worker does not finish, the message is delivered again.
 //!
-//! Every job that was sent is finished, or lies in the poison queue. There is no isolation: others see the
-//! steps one by one.
+//! Every job that was sent is finished or ends up in the poison queue. There is no isolation: others see the steps
+//! one by one.
 
 mod envelope;
 mod moved;
@@ -25,15 +25,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// A kind of job: what a message holds, and what is done.
+/// A kind of job: the content of its messages, and what to do.
 ///
-/// A job runs at least once, perhaps several times, perhaps twice at one time. All that it does must
-/// bear that: the steps of [`Run`] do.
+/// A job runs at least once, perhaps several times, perhaps twice concurrently. Everything it does must tolerate
+/// that; the steps of [`Run`] do.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The name of the kind, the same in all programs that send and run it.
     const KIND: &'static str;
 
-    /// What the worker gives to every run: tables, clients, settings.
+    /// What the worker passes to every run: tables, clients, settings.
     type Context: Send + Sync + 'static;
 
     /// Does the job.
@@ -44,16 +44,16 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), JobError>> + Send;
 }
 
-/// Why a job is not done. Any error turns into [`JobError::Retry`] by `?`.
+/// Why a job failed. `?` turns any error into [`JobError::Retry`].
 pub enum JobError {
-    /// It may work later.
+    /// It may succeed later.
     Retry(BoxError),
-    /// It never will: the message goes to the poison queue at once.
+    /// It can never succeed: the message goes to the poison queue at once.
     Never(String),
 }
 
 impl JobError {
-    /// It never will, because of `reason`.
+    /// It can never succeed, because of `reason`.
     pub fn never(reason: impl Into<String>) -> Self {
         Self::Never(reason.into())
     }

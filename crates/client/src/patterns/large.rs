@@ -1,4 +1,4 @@
-//! Values too large for an entity: in a blob, whose address the entity holds (P-11).
+//! Values too large for an entity: stored in a blob, whose address is in the entity (P-11).
 //!
 //! ```no_run
 //! # use lazuli_client::prelude::*;
@@ -22,8 +22,8 @@
 //! # }
 //! ```
 //!
-//! A blob is written once, before the entity names it, and deleted when a worker sees that the entity no
-//! longer does. What a crash leaves is noted in a queue.
+//! A blob is written once, before the entity refers to it, and deleted when a worker sees that the entity no longer
+//! does. A note in a queue lets the worker clean up after a crash.
 
 pub(in crate::patterns) mod address;
 mod garbage;

@@ -1,8 +1,8 @@
-//! A lease: one worker of many does something (P-23.4).
+//! A lease: only one of many workers does something (P-23.4).
 //!
-//! A row names the holder and the time until which it holds. A holder that pauses for too long loses the lease
-//! without noticing, so every holder has a fencing number that only grows: rows that it writes remember the number,
-//! and a write with a smaller one is refused.
+//! A row names the holder and the end of its lease. A holder that is suspended for too long loses the lease without
+//! noticing, so every holder has a fencing number that only grows: rows that it writes keep the number, and a write
+//! with a smaller one is refused.
 
 use crate::BoxError;
 use crate::entity::{ETag, Entity, TableEntity};
@@ -15,10 +15,10 @@ use std::time::Duration;
 const HOLDER: &str = "Holder";
 const UNTIL: &str = "Until";
 const FENCE: &str = "Fence";
-/// The property of rows that are written under a lease: the fencing number of their last writer.
+/// The property of rows written under a lease: the fencing number of their last writer.
 const FENCED_BY: &str = "_fence";
 const DURATION: Duration = Duration::from_secs(60);
-/// Clocks of workers may differ so much: others wait longer than the holder may act.
+/// How much workers' clocks may differ: others wait that much longer than the holder may act.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// A lease that workers compete for.
@@ -45,26 +45,26 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease in a row, which is created when it is first acquired. Makes no request.
+    /// A lease in this row, which is created when the lease is first acquired. Makes no request.
     pub fn new<T: TableEntity>(table: &Table<T>, partition: &str, row: &str) -> Self {
         let key = (partition.to_owned(), row.to_owned());
         Self { table: table.retyped(), key, duration: DURATION, margin: MARGIN }
     }
 
-    /// Holds for so long without renewal; 60 s unless said otherwise.
+    /// How long it lasts without renewal; 60 s by default.
     #[must_use]
     pub fn duration(self, duration: Duration) -> Self {
         Self { duration, ..self }
     }
 
-    /// Expects the clocks of workers to differ by no more than this; 5 s unless said otherwise. If they
-    /// differ by more, two workers may hold at one time, and their fencing numbers differ all the same.
+    /// The greatest expected difference between workers' clocks; 5 s by default. If they differ by more, two workers
+    /// may hold the lease at the same time, but with different fencing numbers.
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { margin, ..self }
     }
 
-    /// Takes the lease if it is free; `None` if somebody holds it.
+    /// Acquires the lease if it is free; `None` if another worker holds it.
     pub async fn acquire(&self) -> Result<Option<Held>, Error> {
         let env = &self.table.account.0.env;
         let (now, holder) = (env.now(), env.guid().to_string());
@@ -94,8 +94,8 @@ impl Lease {
                 let lease = self.clone();
                 Ok(Some(Held { lease, holder, fence, until, etag: written.etag }))
             }
-            // Somebody was faster, or it is not known whether we were: then nobody acts before the lease
-            // that we may hold has ended.
+            // Another worker was faster; or the outcome is unknown: then nobody acts until the lease that we may hold
+            // has ended.
             Err(error) if error.is_conflict() || error.is_precondition_failed() => Ok(None),
             Err(error) if *error.kind() == ErrorKind::OutcomeUnknown => Ok(None),
             Err(error) => Err(error),
@@ -103,7 +103,7 @@ impl Lease {
     }
 }
 
-/// A lease that is held.
+/// A lease that this worker holds.
 #[derive(Debug)]
 pub struct Held {
     lease: Lease,
@@ -114,29 +114,29 @@ pub struct Held {
 }
 
 impl Held {
-    /// The fencing number: greater than that of every holder before.
+    /// The fencing number: greater than that of every earlier holder.
     pub fn fence(&self) -> i64 {
         self.fence
     }
 
-    /// Until when it is held.
+    /// The end of the lease.
     pub fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Whether it is still held, by our clock.
+    /// Whether it is still held, by the local clock.
     pub fn is_held(&self) -> bool {
         self.lease.table.account.0.env.now() < self.until
     }
 
-    /// Holds for longer, from now on. Fails with [`ErrorKind::LeaseLost`] if somebody took the lease.
+    /// Renews the lease from now on. Fails with [`ErrorKind::LeaseLost`] if another worker has taken it.
     pub async fn renew(&mut self) -> Result<(), Error> {
         let now = self.lease.table.account.0.env.now();
         let until = now.plus_seconds(self.lease.duration.as_secs());
         self.set_until(until).await
     }
 
-    /// Gives the lease back. The row stays: its fencing number must not start again.
+    /// Releases the lease. The row stays, because its fencing number must not start again.
     pub async fn release(mut self) -> Result<(), Error> {
         self.set_until(Timestamp::UNIX_EPOCH).await
     }
@@ -154,7 +154,7 @@ impl Held {
             }
             Err(_) => {}
         }
-        // Perhaps our own attempt changed the version: the holder's name tells.
+        // Our own attempt may have changed the version: the holder's name shows that.
         let row = table.get(key).required().await?;
         if row.str(HOLDER)? == self.holder && row.get::<i64>(FENCE)? == self.fence {
             self.etag = row.etag().clone();
@@ -166,9 +166,8 @@ impl Held {
         Err(Error::new(ErrorKind::LeaseLost).at("renew", Some(table.name()), None))
     }
 
-    /// Changes an entity under this lease, or inserts it: the entity remembers the fencing number, and a
-    /// change by a holder with a smaller one fails with [`ErrorKind::LeaseLost`]. All writes of the entity
-    /// must go through here.
+    /// Changes an entity under this lease, or inserts it: the entity keeps the fencing number, and a change by a holder
+    /// with a smaller one fails with [`ErrorKind::LeaseLost`]. All writes of the entity must go through this method.
     pub async fn update<F>(
         &self,
         table: &Table<Entity>,
@@ -198,7 +197,7 @@ impl Held {
     }
 }
 
-/// Another holder has written meanwhile.
+/// Another holder has written in the meantime.
 #[derive(Debug, thiserror::Error)]
 #[error("a later holder of the lease has written it")]
 struct Stale;

@@ -1,13 +1,15 @@
-//! Lists of the entities that have a value (P-4): all employees named Jones by one read, and one more for each.
+//! Lists of the entities with a value (P-4): all employees named Jones by one read, and one more for each.
 //!
-//! A list lies beside its entities, and one transaction keeps both; or in another partition or a blob, and then it follows
-//! the entities as the copies of P-2 do: a note is left first, the entity is the truth, and a list holds an item if and only
-//! if the entity, read after the list, says so.
+//! A list in the entities' partition is updated in the same transaction. A list in another partition or a blob follows
+//! the entities as the copies of P-2 do: a note is left first, the entity is the truth, and a list contains an item if
+//! and only if the entity, read after the list, says so.
 
 mod items;
 #[cfg(test)]
 mod model;
 mod note;
+#[cfg(test)]
+mod orders;
 mod overflow;
 mod reconcile;
 mod store;
@@ -34,11 +36,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// Rounds of a write that others disturb (P-4.4).
+/// Attempts of a write that other clients disturb (P-4.4).
 const ATTEMPTS: u32 = 16;
 
 impl Account {
-    /// The table that a type with lists names.
+    /// The table named by a type with lists.
     pub fn lists<T: TableEntity>(&self) -> Result<ListTable<T>, Error> {
         let name = T::TABLE.ok_or_else(|| {
             Error::config(format!("{} names no table", std::any::type_name::<T>()))
@@ -90,26 +92,26 @@ impl<T: TableEntity> ListTable<T> {
         if T::LISTS.is_empty() {
             return Err(Error::config("the type has no lists: `#[index_list(..)]`"));
         }
-        // Rows are read as plain entities: what the type encrypts must go with the account (E-50).
+        // Rows are read as plain entities: the type's encryption must be set in the account (E-50).
         let mut rows: Table<Entity> = table.retyped();
         rows.account.1 = table.account.1.declaring(T::PROPERTIES)?;
         Ok(Self { rows, queue: None, grace: Duration::from_secs(60), of: PhantomData })
     }
 
-    /// Leaves notes in a queue, which must exist and which a [`ListTable::worker`] must read: for lists in other
-    /// partitions and blobs. Without, a crash leaves them wrong until [`ListTable::repair`].
+    /// Leaves notes in a queue, which must exist and must be read by a [`ListTable::worker`]: for lists in other
+    /// partitions and blobs. Without notes, a crash leaves them wrong until [`ListTable::repair`].
     pub fn notes(mut self, queue: &str) -> Result<Self, Error> {
         self.queue = Some(self.rows.account.queues().queue(queue)?);
         Ok(self)
     }
 
-    /// How long workers do not see a note: longer than any write takes. 60 s unless said otherwise.
+    /// How long notes are hidden from workers: longer than any write takes. 60 s by default.
     #[must_use]
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
 
-    /// The rows as they are stored, lists too.
+    /// The rows as they are stored, including lists.
     pub fn rows(&self) -> &Table<Entity> {
         &self.rows
     }
@@ -128,8 +130,8 @@ impl<T: TableEntity> ListTable<T> {
         Ok(found.map(|found| found.items).unwrap_or_default())
     }
 
-    /// The entities of a list: one read, and one for each, side by side. One that is gone or has another value
-    /// meanwhile is left out, and noted for repair if the list may lag.
+    /// The entities of a list: one read, and one concurrent read for each. An entity that is gone or has changed its
+    /// value is left out, and a note is left for repair if the list may lag.
     pub async fn get_listed(&self, list: &ListKey<T>) -> Result<Vec<Loaded<T>>, Error> {
         let (number, place) = (list.number(), list.place());
         let items = self.ids_by(list).await?;
@@ -153,7 +155,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(listed)
     }
 
-    /// Whether a value is to be in a list as this item.
+    /// Whether a value belongs into a list as this item.
     fn has_entry(
         &self,
         value: &T,
@@ -165,7 +167,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(entry.is_some_and(|(at, own)| at == *place && quote(&own) == item))
     }
 
-    /// What is wrong is mended by the worker; the answer is right without it.
+    /// The worker will repair the list; the result is correct without that.
     async fn note_for_repair(&self, key: EntityKey, number: usize, place: &EntityKey, item: &str) {
         let entry = Entry { number, place: place.clone(), item: item.to_owned() };
         let _ = self.leave_note(&key, &[entry]).await;
@@ -182,7 +184,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(entries)
     }
 
-    /// The value of a row, and where it is listed.
+    /// The lists of the value in a row.
     fn entries_of_row(&self, row: Entity) -> Result<Vec<Entry>, Error> {
         match codec::decode::<T>(row)? {
             Some(decoded) => self.entries(&decoded.value),

@@ -1,4 +1,4 @@
-//! Logs whose newest entry comes first (P-7).
+//! Logs that are read newest entry first (P-7).
 //!
 //! The row key begins with inverted ticks (`{at:rev}`, C-4.8), so the head of the partition is the end of the log.
 
@@ -17,16 +17,16 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Entries of one tick that find their key taken, before `append` gives up (P-7.2).
+/// Taken keys that `append` skips, one tick each, before it gives up (P-7.2).
 const TICKS_MAX: u32 = 1000;
 const OVERLAP: Duration = Duration::from_secs(5);
-/// Entries that one look of [`LogTail::follow`] takes.
+/// Entries that one poll of [`LogTail::follow`] accepts.
 const ENTRIES_MAX: usize = 100_000;
 const TICKS_PER_SECOND: u64 = 10_000_000;
 
 /// An entry of a log: a type whose row key begins with the inverted ticks of its time.
 pub trait LogEntry: TableEntity {
-    /// Sets the time, from which the key follows.
+    /// Sets the time, which determines the key.
     fn stamp(&mut self, at: Timestamp);
 }
 
@@ -42,7 +42,7 @@ pub struct LogTail<T> {
 struct Clock {
     /// Seconds that the service's clock is ahead of ours.
     ahead_seconds: i64,
-    /// The last time that was given to an entry.
+    /// The time of the last entry, in ticks.
     last: u64,
 }
 
@@ -53,19 +53,19 @@ impl<T> Clone for LogTail<T> {
 }
 
 impl<T: TableEntity> LogTail<T> {
-    /// The log in a table. Makes no request.
+    /// The log in this table. Makes no request.
     pub fn new(table: &Table<T>) -> Self {
         Self { table: table.clone(), overlap: OVERLAP, clock: Arc::default() }
     }
 
-    /// How late an entry may arrive and still be followed, 5 s unless said otherwise: for writers whose clocks
-    /// differ, or whose requests take long.
+    /// How late an entry may arrive and still be returned by `follow`, 5 s by default: for writers whose clocks differ,
+    /// or whose requests take long.
     #[must_use]
     pub fn overlap(self, overlap: Duration) -> Self {
         Self { overlap, ..self }
     }
 
-    /// Stamps entries with the service's time from now on, as far as one request tells: to the second.
+    /// Stamps entries with the service's time from now on, determined by one request to the second.
     pub async fn server_time(self) -> Result<Self, Error> {
         let ahead_seconds = self.table.account.check().await?.clock_ahead_seconds;
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).ahead_seconds = ahead_seconds;
@@ -87,8 +87,8 @@ impl<T: TableEntity> LogTail<T> {
         self.table.query(partition(partition_key).and(rows_between(times)))
     }
 
-    /// The newest entries of a log that is spread over the partitions of `{field:bucket(n)}`: reads the heads of
-    /// all, `entries` each at most, and merges them by time.
+    /// The newest entries of a log that is spread over the partitions of `{field:bucket(n)}`: reads the heads of all,
+    /// up to `entries` each, and merges them by time.
     pub async fn latest_of_buckets(
         &self,
         buckets: u32,
@@ -107,8 +107,7 @@ impl<T: TableEntity> LogTail<T> {
         Ok(all)
     }
 
-    /// New entries of a partition as they come, oldest first: looks every `pause`. Entries that are there already
-    /// are not returned.
+    /// New entries of a partition as they arrive, oldest first: polls every `pause`. Existing entries are not returned.
     pub fn follow(&self, partition_key: &str, pause: Duration) -> Follow<T> {
         Follow {
             log: self.clone(),
@@ -127,7 +126,7 @@ impl<T: TableEntity> LogTail<T> {
         Err(Error::new(ErrorKind::NotSorted).at("log tail", Some(self.table.name()), None))
     }
 
-    /// A time after all that were given, and not before now.
+    /// A time later than all given so far, and not before now.
     fn next_time(&self) -> Timestamp {
         let now = self.table.account.0.env.now().ticks();
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,12 +137,12 @@ impl<T: TableEntity> LogTail<T> {
 }
 
 impl<T: LogEntry> LogTail<T> {
-    /// Stamps an entry and inserts it. Times of one log in one process grow with every entry; an entry whose key
+    /// Stamps an entry and inserts it. In one process, times in one log increase with every entry; an entry whose key
     /// another process has taken gets the next tick.
     pub async fn append(&self, entry: &mut T) -> Result<Written, Error> {
         for _ in 0..TICKS_MAX {
             entry.stamp(self.next_time());
-            // With an id: an entry whose answer was lost is found, and not appended again.
+            // With an id: after a lost answer the entry is found, and not appended again.
             match self.table.insert(entry).write_id().await {
                 Err(error) if error.is_conflict() && !error.may_have_been_applied() => {}
                 result => return result,
@@ -163,13 +162,13 @@ pub fn rows_between(times: Range<Timestamp>) -> Filter {
     if times.is_empty() {
         return lazuli_model::Filter::Constant(false).into();
     }
-    // An entry at `start` begins with its text, which is below the end of that prefix; one at `end` begins with a
-    // text below that of the tick before.
+    // An entry at `start` begins with its text, which is below the end of that prefix; one at `end` begins with a text
+    // below that of the previous tick.
     let newest = Timestamp::from_ticks(times.end.ticks() - 1).unwrap_or(Timestamp::MIN);
     row().ge(inverted(newest)).and(since(times.start))
 }
 
-/// Rows of a time and after it.
+/// Rows from a time on.
 fn since(time: Timestamp) -> Filter {
     match prefix_end(&inverted(time)) {
         Some(end) => row().lt(end),
@@ -183,36 +182,36 @@ fn inverted(time: Timestamp) -> String {
     text
 }
 
-/// The partition key of a bucket, as the template writes it.
+/// The partition key of a bucket, in the template's format.
 fn bucket_key(bucket: u32, buckets: u32) -> String {
     let mut sample = String::new();
     write_bucket(&mut sample, "", buckets.into());
     format!("{bucket:0width$}", width = sample.len())
 }
 
-/// New entries of a partition, as they come.
+/// New entries of a partition, as they arrive.
 #[derive(Debug)]
 #[must_use = "nothing is read before `next`"]
 pub struct Follow<T> {
     log: LogTail<T>,
     partition: String,
     pause: Duration,
-    /// The time of the newest entry that was seen; `None` before the first look.
+    /// The time of the newest entry seen; `None` before the first poll.
     newest: Option<Timestamp>,
-    /// Row keys that were seen and may be read again.
+    /// Row keys that have been seen and may be read again.
     seen: BTreeSet<String>,
     ready: VecDeque<Loaded<T>>,
 }
 
 impl<T: TableEntity> Follow<T> {
-    /// Returns entries from a time on, and not only those that come from now on.
+    /// Also returns existing entries from a time on.
     pub fn since(mut self, time: Timestamp) -> Self {
         let overlap = ticks(self.log.overlap);
         self.newest = Timestamp::from_ticks(time.ticks().saturating_add(overlap));
         self
     }
 
-    /// Looks now, so that entries appended from now on are returned.
+    /// Polls now, so that entries appended from now on are returned.
     pub async fn begin(&mut self) -> Result<(), Error> {
         if self.newest.is_none() {
             let _ = self.look().await?;
@@ -220,7 +219,7 @@ impl<T: TableEntity> Follow<T> {
         Ok(())
     }
 
-    /// The next entry, when it has come.
+    /// Waits for the next entry.
     pub async fn next(&mut self) -> Result<Loaded<T>, Error> {
         self.begin().await?;
         loop {
@@ -235,7 +234,7 @@ impl<T: TableEntity> Follow<T> {
         }
     }
 
-    /// Entries that were not seen before, oldest first.
+    /// Entries not seen before, oldest first.
     async fn look(&mut self) -> Result<Vec<Loaded<T>>, Error> {
         self.log.sorted()?;
         let overlap = ticks(self.log.overlap);
@@ -258,7 +257,7 @@ impl<T: TableEntity> Follow<T> {
     }
 }
 
-/// The time that a row key begins with.
+/// The time at the beginning of a row key.
 fn time_of(row_key: &str) -> Option<Timestamp> {
     parse_inverted_ticks(row_key.get(..TICKS_DIGITS)?)
 }

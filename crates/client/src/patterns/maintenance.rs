@@ -1,4 +1,4 @@
-//! Looking after the indexes of a table whose type this program does not know (P-0.5).
+//! Maintains the indexes of a table whose type this program does not have (P-0.5).
 
 use super::eventual::CopyFinding;
 use super::eventual::protocol::Copy;
@@ -18,11 +18,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The age from which a claim of a unique value is left over (P-2.3).
+/// The age from which a claim of a unique value is considered abandoned (P-2.3).
 const CLAIM_AGE: Duration = Duration::from_secs(600);
 
 impl Table<Entity> {
-    /// Looks after the indexes of this table, whatever program writes it: verifies their copies, and mends them.
+    /// Maintains the indexes of this table, whichever program writes it: verifies their copies, and repairs them.
     pub fn indexes(&self, layout: &IndexLayout) -> IndexMaintenance {
         IndexMaintenance {
             table: self.clone(),
@@ -35,8 +35,7 @@ impl Table<Entity> {
     }
 }
 
-/// A search through the copies of indexes that is being described. It changes nothing unless
-/// [`IndexMaintenance::mending`] says so.
+/// A check of index copies. It changes nothing, unless [`IndexMaintenance::mending`] says so.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before the pages are asked for"]
 pub struct IndexMaintenance {
@@ -62,17 +61,17 @@ impl IndexMaintenance {
         Self { partition: Some(key.to_owned()), ..self }
     }
 
-    /// Continues where [`IndexPage::token`] says.
+    /// Continues from an [`IndexPage::token`].
     pub fn resume(self, token: impl Into<Option<IndexToken>>) -> Self {
         Self { resume: token.into(), ..self }
     }
 
-    /// Mends what is found. Tables of copies that do not exist are created.
+    /// Repairs what is found. Creates tables of copies that do not exist.
     pub fn mending(self) -> Self {
         Self { mends: true, ..self }
     }
 
-    /// The search, page by page.
+    /// Runs the check, page by page.
     pub fn pages(self) -> IndexPages {
         let name = self.table.name().to_owned();
         let layout = self.layout;
@@ -106,7 +105,7 @@ impl IndexMaintenance {
     }
 }
 
-/// The copies that a layout gives an entity, of some of its indexes.
+/// The copies of an entity in some of the layout's indexes.
 fn copies(
     layout: &IndexLayout,
     marks: &[String],
@@ -116,7 +115,7 @@ fn copies(
     let wanted = layout.copies(entity).map_err(Error::config)?;
     let wanted = wanted.into_iter().filter(|copy| marks.contains(&copy.mark));
     let copy = |copy: crate::index::DeclaredCopy| Copy {
-        // Errors do not name it: what cannot be mended is reported by its finding.
+        // Not used: the finding reports a copy that cannot be repaired.
         index: "",
         is_unique: copy.is_unique,
         place: Place { table: copy.table.unwrap_or_else(|| table.to_owned()), key: copy.key },
@@ -125,10 +124,10 @@ fn copies(
     Ok(wanted.map(copy).collect())
 }
 
-/// Pages of a search through the copies of indexes.
+/// Pages of a check of index copies.
 pub struct IndexPages {
     upkeep: Upkeep,
-    /// The tables that are left, the present one first.
+    /// The remaining tables, the current one first.
     tables: VecDeque<String>,
     at: Option<Pages<Entity>>,
     resume: Option<IndexToken>,
@@ -136,19 +135,19 @@ pub struct IndexPages {
     began: bool,
 }
 
-/// What was found on a page of rows.
+/// The findings on a page of rows.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct IndexPage {
-    /// How many rows were looked at.
+    /// How many rows were checked.
     pub rows: u64,
-    /// What was wrong.
+    /// The inconsistencies.
     pub findings: Vec<CopyFinding>,
-    /// How many of the findings were mended; those that were not are in `left`.
+    /// How many findings were repaired; the others are in `left`.
     pub mended: u64,
-    /// What is still wrong.
+    /// The findings that were not repaired.
     pub left: Vec<CopyFinding>,
-    /// Entities whose copies cannot be told, and why.
+    /// Entities whose copies cannot be determined, and why.
     pub unreadable: Vec<(EntityKey, Error)>,
     /// Where to continue; `None` after the last page.
     pub token: Option<IndexToken>,
@@ -161,7 +160,7 @@ impl IndexPages {
         loop {
             let Some(table) = self.tables.front().cloned() else { return Ok(None) };
             let page = match self.pages_of(&table)?.next_page().await {
-                // The table of an index that was never filled.
+                // The table of an index that was never filled does not exist.
                 Err(error)
                     if *error.kind() == ErrorKind::TableNotFound && table != self.upkeep.table =>
                 {
@@ -202,7 +201,7 @@ impl IndexPages {
         Ok(IndexPage { rows, findings, mended, left, unreadable, token })
     }
 
-    /// Goes to where the search continues, and makes the tables that it writes to.
+    /// Continues at the token, and creates the tables that it writes to.
     async fn begin(&mut self) -> Result<(), Error> {
         if std::mem::replace(&mut self.began, true) {
             return Ok(());
@@ -237,7 +236,7 @@ impl IndexPages {
     }
 }
 
-/// Where a search through the copies of indexes continues. Its text may be stored.
+/// Where a check of index copies continues. Its text can be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexToken {
     table: String,

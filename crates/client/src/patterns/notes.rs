@@ -1,35 +1,35 @@
-//! Works on the notes that writers leave in a queue before they write (P-2, P-4.5, P-11.2).
+//! Handles the notes that writers leave in a queue before they write (P-2, P-4.5, P-11.2).
 
 use crate::error::{Error, ErrorKind};
 use crate::queue::{Message, Queue};
 use std::time::Duration;
 
-/// How long a note that a worker has is hidden from others.
+/// How long a note received by a worker is hidden from others.
 const HIDDEN: Duration = Duration::from_secs(60);
-/// How long a worker that finds nothing waits.
+/// How long a worker waits when it finds nothing.
 const POLL: Duration = Duration::from_secs(5);
-/// Notes that are received at one time.
+/// Notes received per request.
 const NOTES_MAX: usize = 32;
 
-/// What became of a note.
+/// The outcome for a note.
 pub(super) enum Settled {
-    /// It is not needed any more.
+    /// It is no longer needed.
     Done,
     /// It can be judged only after this time.
     After(Duration),
-    /// It is somebody else's: visible again for them when its time is over.
+    /// It belongs to another type's worker: visible to it when it is no longer hidden.
     NotOurs,
-    /// It is none, for this reason.
+    /// It is not a note, for this reason.
     NotANote(String),
 }
 
-/// What is done about a note. It may be done any number of times, at one time too.
+/// Handles a note. It may run any number of times, even concurrently.
 pub(super) trait Settle: Sync {
     fn settle(&self, body: &[u8]) -> impl Future<Output = Result<Settled, Error>> + Send;
 }
 
-/// Works on notes until `stop` is ready. A note that fails is logged, and comes back; others go on. So does the worker
-/// when the service is away.
+/// Handles notes until `stop` completes. A note that fails is logged and delivered again, and the others proceed. The
+/// worker also continues when the service is unavailable.
 pub(super) async fn run(
     queue: &Queue,
     work: &impl Settle,
@@ -56,20 +56,20 @@ pub(super) async fn run(
     }
 }
 
-/// Works on all notes that are due, and returns how many there were; or the first error, when all have had their turn.
+/// Handles all notes that are due, and returns how many there were; or the first error, after trying all.
 pub(super) async fn run_until_idle(queue: &Queue, work: &impl Settle) -> Result<u64, Error> {
     let Pass { notes, failed } = pass(queue, work).await?;
     failed.map_or(Ok(notes), Err)
 }
 
-/// What became of the notes that were due.
+/// The outcome for the notes that were due.
 #[derive(Default)]
 struct Pass {
     notes: u64,
     failed: Option<Error>,
 }
 
-/// Ends: a note that fails is hidden for a while.
+/// Terminates: a note that fails stays hidden for a while.
 async fn pass(queue: &Queue, work: &impl Settle) -> Result<Pass, Error> {
     let mut pass = Pass::default();
     loop {
@@ -101,7 +101,7 @@ async fn settle(queue: &Queue, work: &impl Settle, message: &Message) -> Result<
     };
     match settled {
         Err(error) if *error.kind() == ErrorKind::ReceiptLost => Ok(()),
-        // It comes back by itself.
+        // It becomes visible again by itself.
         Err(error) if error.is_retryable() => Ok(()),
         settled => settled,
     }

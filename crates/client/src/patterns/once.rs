@@ -1,4 +1,4 @@
-//! An idempotency key: the answer to a request is kept, and a second request gets it again (P-23.6).
+//! Idempotency keys: the answer to a request is stored, and a repeated request gets it again (P-23.6).
 
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -13,12 +13,12 @@ const EXPIRES: &str = "Expires";
 const STARTED: &str = "Started";
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 const RUN_MAX: Duration = Duration::from_secs(5 * 60);
-/// Partitions that keys are spread over.
+/// Partitions that the keys are spread over.
 const BUCKETS: u64 = 16;
-/// Bytes of an answer: what one property holds.
+/// The longest answer: the size of one property.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Remembers the answers to requests by their idempotency keys.
+/// Stores the answers to requests by their idempotency keys.
 ///
 /// ```
 /// # use lazuli_client::patterns::once::Once;
@@ -39,7 +39,7 @@ pub struct Once {
     run_max: Duration,
 }
 
-/// An answer, and whether it was given before.
+/// An answer, and whether it is a repeated one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// The answer.
@@ -49,29 +49,29 @@ pub struct Answered {
 }
 
 impl Once {
-    /// Keeps answers in a table. Makes no request.
+    /// Stores answers in a table. Makes no request.
     pub fn new<T: TableEntity>(table: &Table<T>) -> Self {
         Self { table: table.retyped(), keep: KEEP, run_max: RUN_MAX }
     }
 
-    /// Keeps answers for so long; a day unless said otherwise.
+    /// How long answers are kept; a day by default.
     #[must_use]
     pub fn keep(self, keep: Duration) -> Self {
         Self { keep, ..self }
     }
 
-    /// Takes a function for dead that has run for so long without an answer; 5 minutes unless said
-    /// otherwise. The next request with its key then runs it again.
+    /// Assumes that a function which has run for this long without an answer has crashed; 5 minutes by default. The
+    /// next request with its key then runs it again.
     #[must_use]
     pub fn run_max(self, run_max: Duration) -> Self {
         Self { run_max, ..self }
     }
 
-    /// Runs `f` unless there is an answer for `key`, and keeps its answer, of at most 64 KiB.
+    /// Runs `f` unless there is an answer for `key`, and stores its answer of at most 64 KiB.
     ///
-    /// While one caller runs it, others get [`ErrorKind::Contended`]. If `f` fails, nothing is kept. If the
-    /// caller dies while it runs, it is run again: `f` itself must bear that, or write what it does in one
-    /// transaction. Once an answer was returned, `f` does not run again.
+    /// While one caller runs it, others get [`ErrorKind::Contended`]. If `f` fails, nothing is stored. If the caller
+    /// crashes while it runs, it is run again: `f` must tolerate that, or write its effects in one transaction. Once an
+    /// answer was returned, `f` does not run again.
     pub async fn run<F, W>(&self, key: &str, f: F) -> Result<Answered, Error>
     where
         F: FnOnce() -> W,
@@ -89,7 +89,7 @@ impl Once {
             }
             Ok(bytes) => bytes,
             Err(error) => {
-                // The next request may try. If this fails too, it may when `run_max` is over.
+                // Lets the next request try. If this fails too, it can try after `run_max`.
                 let _ = self.table.delete(&started).await;
                 return Err(error);
             }
@@ -101,7 +101,7 @@ impl Once {
         Ok(Answered { bytes, is_repeated: false })
     }
 
-    /// Deletes answers that are no longer kept; returns how many.
+    /// Deletes expired answers; returns how many.
     pub async fn purge(&self) -> Result<usize, Error> {
         let mut deleted = 0;
         for bucket in 0..BUCKETS {
@@ -110,7 +110,7 @@ impl Once {
             let old = partition(&name).and(col(EXPIRES).lt(self.now()));
             let mut rows = self.table.query(old).stream();
             while let Some(row) = rows.try_next().await? {
-                // One that was started anew meanwhile stays.
+                // One that was restarted in the meantime stays.
                 match self.table.delete(&row).await {
                     Ok(_) => deleted += 1,
                     Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
@@ -145,7 +145,7 @@ impl Once {
             }
         };
         match written {
-            // Read for its ids, so that the answer can be written under them.
+            // Read for its write ids, so that the answer can be written based on them.
             Ok(written) => {
                 let row = self.table.get((&*bucket, &*row_key)).required().await?;
                 if *row.etag() == written.etag { Ok(Start::Started(row)) } else { Err(busy()) }

@@ -1,11 +1,11 @@
-//! Ranges of a table for several workers (P-19.2).
+//! Divides a table between several workers (P-19.2).
 
 use crate::error::{Error, ErrorKind};
 use crate::query::ScanRange;
 use std::fmt;
 use std::str::FromStr;
 
-/// A table cut into ranges, and who reads which. Its text goes to all workers, so that they agree.
+/// The ranges of a table, assigned to workers. Its text is sent to all workers, so that they agree.
 ///
 /// ```no_run
 /// # use lazuli_client::{Error, Table, patterns::partitioned::Partitioned};
@@ -20,7 +20,7 @@ use std::str::FromStr;
 pub struct Partitioned(Vec<ScanRange>);
 
 impl Partitioned {
-    /// These ranges, as [`Query::split`](crate::Query::split) found them.
+    /// Takes the ranges from [`Query::split`](crate::Query::split).
     pub fn new(ranges: Vec<ScanRange>) -> Self {
         Self(ranges)
     }
@@ -30,8 +30,8 @@ impl Partitioned {
         &self.0
     }
 
-    /// The ranges of worker number `worker`, counted from zero, of `of` workers: neighbours, and as many as any
-    /// other worker has, or one fewer. None for a number that is too great.
+    /// The ranges of worker number `worker`, counted from zero, of `of` workers: adjacent ones, as many as any other
+    /// worker has, or one fewer. Empty if the number is too large.
     pub fn assign(&self, worker: usize, of: usize) -> &[ScanRange] {
         if worker >= of {
             return &[];

@@ -1,7 +1,7 @@
-//! A table for each hour, day, month or year (P-8): what is old goes with its table, in one request.
+//! One table for each hour, day, month or year (P-8): old data is deleted with its table, in one request.
 //!
-//! The name of a table is a base and the digits of its period: `Logins20140822`. The base ends with a letter, so that the
-//! digits tell the period, and one set of tables never takes another's for its own.
+//! The name of a table is a base followed by the digits of its period: `Logins20140822`. The base ends with a letter,
+//! so that the digits are unambiguous, and no set of tables includes another's.
 
 mod expire;
 mod query;
@@ -23,16 +23,16 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The longest base: a name has 63 characters, and the digits of an hour are ten.
+/// The longest base: a name has 63 characters, and an hour takes ten digits.
 const BASE_MAX: usize = 53;
 
-/// An entity that belongs to a time.
+/// An entity with a time.
 pub trait Timed: TableEntity {
-    /// The time that says which table it is in. It must not change.
+    /// The time that determines its table. It must not change.
     fn time(&self) -> Timestamp;
 }
 
-/// How much time a table holds. Periods are those of UTC.
+/// The period of one table, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// `Logins2014082200`
@@ -46,10 +46,10 @@ pub enum Period {
 }
 
 impl Period {
-    /// The digits of the period that holds a time.
+    /// The digits of a time's period.
     fn digits(self, time: Timestamp) -> String {
         let mut digits = String::new();
-        // A timestamp is always a time of the calendar.
+        // Every timestamp is a valid calendar time.
         let _ = time.write_calendar(&mut digits, self.calendar());
         digits.truncate(self.width());
         digits
@@ -70,7 +70,7 @@ impl Period {
         }
     }
 
-    /// The period with these digits, from its first tick to the first of the next; `None` if they are none.
+    /// The period with these digits, from its first tick to the first of the next; `None` if they are invalid.
     fn parse(self, digits: &str) -> Option<Range<Timestamp>> {
         if digits.len() != self.width() {
             return None;
@@ -89,15 +89,15 @@ impl Period {
         Some(start..start.plus_seconds(days * 86_400))
     }
 
-    /// The period that holds a time.
+    /// The period that contains a time.
     fn of(self, time: Timestamp) -> Range<Timestamp> {
         self.parse(&self.digits(time)).unwrap_or(time..Timestamp::MAX)
     }
 }
 
 impl Tables {
-    /// A table for each period: `tables.periodic::<Login>("Logins", Period::Day)?`. The base has letters and digits, at
-    /// most 53, and a letter first and last.
+    /// A table for each period: `tables.periodic::<Login>("Logins", Period::Day)?`. The base consists of letters and
+    /// digits, at most 53, and begins and ends with a letter.
     pub fn periodic<T: Timed>(&self, base: &str, period: Period) -> Result<Periodic<T>, Error> {
         let is_letter =
             |character: Option<char>| character.is_some_and(|c| c.is_ascii_alphabetic());
@@ -113,7 +113,7 @@ impl Tables {
     }
 }
 
-/// Entities in a table for each period. Cheap to clone.
+/// Entities in one table per period. Cheap to clone.
 ///
 /// ```
 /// # use lazuli_client::patterns::periodic::{Period, Timed};
@@ -161,19 +161,19 @@ impl<T> fmt::Debug for Periodic<T> {
 }
 
 impl<T: Timed> Periodic<T> {
-    /// Keeps entities so long: a period is expired when its end is that long ago. Reads and writes of an expired
-    /// period fail with [`ErrorKind::PeriodExpired`] before any request, and [`Periodic::expire`] deletes its table.
+    /// How long entities are kept: a period expires this long after its end. Reads and writes of an expired period fail
+    /// with [`ErrorKind::PeriodExpired`] before any request, and [`Periodic::expire`] deletes its table.
     #[must_use]
     pub fn keep(self, retention: Duration) -> Self {
         Self { retention: Some(retention), ..self }
     }
 
-    /// The name of the table that holds a time.
+    /// The name of the table for a time.
     pub fn name_at(&self, time: Timestamp) -> String {
         format!("{}{}", self.base, self.period.digits(time))
     }
 
-    /// The table that holds a time, for verbs that are not here. It may not exist.
+    /// The table for a time, for other operations. It may not exist.
     pub fn table_at(&self, time: Timestamp) -> Result<Table<T>, Error> {
         let name = self.name_at(time);
         if self.is_expired(&self.period.of(time)) {
@@ -182,12 +182,12 @@ impl<T: Timed> Periodic<T> {
         self.tables.table_of(&name)
     }
 
-    /// Inserts an entity into the table of its time, which is created if it does not exist.
+    /// Inserts an entity into the table for its time, which is created if it does not exist.
     pub async fn insert(&self, value: &T) -> Result<Written, Error> {
         self.write(value, |table| table.insert(value)).await
     }
 
-    /// Inserts or replaces an entity in the table of its time, which is created if it does not exist.
+    /// Inserts or replaces an entity in the table for its time, which is created if it does not exist.
     pub async fn upsert(&self, value: &T) -> Result<Written, Error> {
         self.write(value, |table| table.upsert(value)).await
     }
@@ -196,7 +196,7 @@ impl<T: Timed> Periodic<T> {
         let time = value.time();
         match write(self.table_at(time)?).await {
             Err(error) if *error.kind() == ErrorKind::TableNotFound => {
-                // The period may have expired meanwhile: its table is not made again.
+                // If the period has expired in the meantime, its table is not created again.
                 let table = self.table_at(time)?;
                 self.tables.create_if_missing(table.name()).await?;
                 write(table).await
@@ -205,8 +205,8 @@ impl<T: Timed> Periodic<T> {
         }
     }
 
-    /// Creates the table of this period and of the next, if they do not exist: a new table is slow at first. To be
-    /// called now and then, at least once in a period.
+    /// Creates the tables of this period and of the next, if they do not exist, because a new table is slow at first.
+    /// Call it at least once per period.
     pub async fn ensure_next(&self) -> Result<(), Error> {
         let now = self.tables.account().0.env.now();
         for time in [now, self.period.of(now).end] {
@@ -215,8 +215,8 @@ impl<T: Timed> Periodic<T> {
         Ok(())
     }
 
-    /// The entities of a range of time, from all tables that may hold them: `from` counts, `to` does not. Tables
-    /// that do not exist are empty; more than 400 are an error.
+    /// The entities of a time range, from all tables that may have them: `from` is inclusive, `to` exclusive. Missing
+    /// tables count as empty; more than 400 tables are an error.
     pub fn query(
         &self,
         selection: impl Into<Selection>,

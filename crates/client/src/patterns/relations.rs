@@ -1,17 +1,17 @@
-//! Relationships between entities (P-12): parents, collections, links both ways, joins in the client.
+//! Relationships between entities (P-12): parents, collections, links both ways, client-side joins.
 //!
-//! | relationship | here |
+//! | relationship | API |
 //! | --- | --- |
 //! | one to many, in one partition | [`Collection`], [`Table::with_parent`](crate::Table::with_parent), [`Table::insert_with_parent`](crate::Table::insert_with_parent) |
 //! | one to one | [`Link`](crate::Link), [`link_pair`], [`LinkBoth`], [`broken_links`] |
-//! | many to one, of a small table | [`Lookup`] |
-//! | an entity goes to another parent | [`rehome`], [`find_rehomed`] |
+//! | many to one, with a small table | [`Lookup`] |
+//! | an entity moves to another parent | [`rehome`], [`find_rehomed`] |
 
 mod collection;
 mod links;
 mod lookup;
 mod parent;
-mod rehome;
+pub(in crate::patterns) mod rehome;
 
 pub use collection::Collection;
 pub use links::{LinkBoth, broken_links, link_pair};

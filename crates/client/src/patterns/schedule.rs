@@ -1,30 +1,30 @@
-//! Tests of protocols in every order of their requests: who goes next, and who dies, enumerated or drawn from
-//! a seed (P-0.8).
+//! Tests protocols with every order of their requests: which client goes next, and which crashes, is enumerated or
+//! drawn from a seed (P-0.8).
 
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// What a scheduler does next.
+/// The next step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// This client's request is carried out.
+    /// Carries out this client's request.
     Go(usize),
-    /// This client dies.
+    /// Crashes this client.
     Die(usize),
 }
 
-/// What clients work on.
+/// The state that clients work on.
 pub(super) trait World {
-    /// This client has come to its end, or died.
+    /// Called when this client has finished or crashed.
     fn end(&self, client: usize);
 
-    /// Checks what must hold after each request.
+    /// Checks the invariants that hold after each request.
     fn check_step(&self);
 }
 
 pub(super) trait Chooser {
-    /// Chooses among clients that live; `last` is the one that went before, if it lives.
+    /// Chooses one of the running clients; `last` is the previous one, if it still runs.
     fn next(&mut self, alive: &[usize], last: Option<usize>) -> Next;
 }
 
@@ -37,7 +37,7 @@ pub(super) fn interleave<F: Future<Output = ()>>(
     let mut clients: Vec<(usize, Pin<Box<F>>)> =
         clients.into_iter().map(|(number, future)| (number, Box::pin(future))).collect();
     let mut context = TaskContext::from_waker(Waker::noop());
-    // To the first request of each.
+    // Up to the first request of each.
     clients.retain_mut(|(number, future)| {
         let is_alive = future.as_mut().poll(&mut context) == Poll::Pending;
         if !is_alive {
@@ -64,13 +64,13 @@ pub(super) fn interleave<F: Future<Output = ()>>(
     }
 }
 
-/// All schedules with so many switches from a client that could go on, and so many deaths.
+/// All schedules with this many switches away from a client that could continue, and this many crashes.
 struct Listed {
     switches_max: usize,
     crashes_max: usize,
     switches: usize,
     crashes: usize,
-    /// The choices of this run: which, and of how many.
+    /// The choices of this run: each choice, and the number of alternatives.
     path: Vec<(usize, usize)>,
     depth: usize,
 }
@@ -80,7 +80,7 @@ impl Listed {
         Self { switches_max, crashes_max, switches: 0, crashes: 0, path: Vec::new(), depth: 0 }
     }
 
-    /// Moves on to the next schedule; false when there is none.
+    /// Advances to the next schedule; false if there is none.
     fn advance(&mut self) -> bool {
         (self.switches, self.crashes, self.depth) = (0, 0, 0);
         while let Some((choice, of)) = self.path.pop() {
@@ -146,8 +146,8 @@ fn explore(listed: &mut Listed, clients: &dyn Debug, run: impl Fn(&mut dyn Choos
     }
 }
 
-/// Runs every pair of programs with every schedule of two switches, and of one switch and one death anywhere;
-/// returns how many there were.
+/// Runs every pair of programs with every schedule of two switches, and of one switch and one crash anywhere; returns
+/// how many schedules there were.
 pub(super) fn every_pair<P: Clone + Debug>(
     programs: &[P],
     run: impl Fn(&mut dyn Chooser, &[P]),
@@ -165,8 +165,8 @@ pub(super) fn every_pair<P: Clone + Debug>(
     runs
 }
 
-/// Runs three programs, drawn from a seed, and those that are `always` there, in orders drawn from it, for each seed:
-/// as many as `LAZULI_SCHEDULES` says, else `default`.
+/// For each seed, runs three programs drawn from it, and those in `always`, in orders drawn from it. The number of
+/// seeds is `LAZULI_SCHEDULES`, or `default`.
 pub(super) fn drawn_triples<P: Clone + Debug>(
     default: u64,
     programs: &[P],
@@ -193,7 +193,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Stops once: where a client does so, the scheduler chooses who goes next.
+/// Stops once: this is where the scheduler chooses which client goes next.
 pub(super) async fn stop() {
     let mut has_stopped = false;
     std::future::poll_fn(|_| {
@@ -203,7 +203,7 @@ pub(super) async fn stop() {
     .await;
 }
 
-/// Schedules drawn from a seed: anybody may go next, one in forty dies.
+/// Schedules drawn from a seed: any client may go next, and one in forty crashes.
 struct Drawn(u64);
 
 impl Drawn {
@@ -226,7 +226,7 @@ impl Chooser for Drawn {
         if self.below(40) == 0 {
             return Next::Die(alive[self.below(alive.len())]);
         }
-        // Half of the time the same goes on: long runs of one client meet others in odd places.
+        // Half of the time the same client continues: its long runs meet others at unusual points.
         match last {
             Some(last) if self.below(2) == 0 => Next::Go(last),
             _ => Next::Go(alive[self.below(alive.len())]),
@@ -234,7 +234,7 @@ impl Chooser for Drawn {
     }
 }
 
-/// Says what was run when a test failed.
+/// Prints what was run when a test fails.
 struct Context(String);
 
 impl Drop for Context {

@@ -1,4 +1,4 @@
-//! Searches for what is wrong where a fact is stored twice, page by page, so that one that ends can go on (P-0.5).
+//! Searches for inconsistencies page by page, so that an interrupted search can continue (P-0.5).
 
 use crate::entity::{Entity, Loaded};
 use crate::error::Error;
@@ -8,15 +8,15 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use std::fmt;
 use std::str::FromStr;
 
-/// Rows of a page that are looked at at one time.
+/// Rows of a page that are checked concurrently.
 pub(super) const AT_ONCE: usize = 16;
 
-/// Where a search goes on. It is text, to be stored.
+/// Where a search continues. Its text can be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchToken {
-    /// Which of the tables and containers.
+    /// The number of the table or container.
     part: usize,
-    /// The page of it; the first without.
+    /// The page within it; `None` for the first.
     page: Option<String>,
 }
 
@@ -40,23 +40,23 @@ impl FromStr for SearchToken {
     }
 }
 
-/// What a page of a search found.
+/// The result of a page of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchPage<F> {
-    /// What is wrong.
+    /// The inconsistencies.
     pub findings: Vec<F>,
-    /// How many rows or blobs it looked at.
+    /// How many rows or blobs were checked.
     pub looked_at: u64,
-    /// Where to go on; `None` at the end.
+    /// Where to continue; `None` at the end.
     pub next: Option<SearchToken>,
 }
 
-/// What one page of one part of a search gave.
+/// The result of one page of one part of a search.
 pub(super) struct PartPage<F> {
     pub(super) findings: Vec<F>,
     pub(super) looked_at: u64,
-    /// The page after it, if the part has one.
+    /// The next page, if the part has one.
     pub(super) next: Option<String>,
 }
 
@@ -64,10 +64,10 @@ pub(super) struct PartPage<F> {
 pub(super) trait Search: Sync {
     type Finding;
 
-    /// How many there are.
+    /// The number of parts.
     fn parts(&self) -> usize;
 
-    /// Looks at one page of one of them: the first, or the one that the page before it named.
+    /// Checks one page of a part: the first, or the one that the previous page named.
     fn page(
         &self,
         part: usize,
@@ -93,7 +93,7 @@ pub(super) async fn page<S: Search>(
     Ok(SearchPage { findings, looked_at, next })
 }
 
-/// All of a search: how much it looked at.
+/// Runs a whole search; returns how much was checked.
 pub(super) async fn all<S: Search>(
     search: &S,
     mut each: impl FnMut(S::Finding) -> Result<(), Error>,
@@ -110,7 +110,7 @@ pub(super) async fn all<S: Search>(
     }
 }
 
-/// One page of a query: its rows, and the page after it.
+/// One page of a query: its rows, and the next page.
 pub(super) async fn read(
     query: Query<Entity>,
     page: Option<&str>,
@@ -123,7 +123,7 @@ pub(super) async fn read(
     Ok((page.into_items(), next))
 }
 
-/// One page of a query, whose rows `look` looks at, some at one time; findings come in their order.
+/// One page of a query, whose rows `look` checks concurrently; findings are in the order of the rows.
 pub(super) async fn rows<F, L: Future<Output = Result<Vec<F>, Error>>>(
     query: Query<Entity>,
     page: Option<&str>,

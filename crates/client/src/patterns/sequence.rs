@@ -1,7 +1,7 @@
-//! Numbers that no two clients get (P-23.5).
+//! Unique numbers for many clients (P-23.5).
 //!
-//! A row holds the next number. A client takes a block of numbers from it under its ETag, and hands them out one by
-//! one. A client that dies leaves a gap; no number is ever handed out twice.
+//! A row stores the next number. A client reserves a block of numbers under the row's ETag, and hands them out one by
+//! one. A client that crashes leaves a gap; no number is ever handed out twice.
 
 use crate::entity::{Entity, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -14,34 +14,33 @@ use tokio::sync::Mutex;
 
 const NEXT: &str = "Next";
 const BLOCK: i64 = 100;
-/// Blocks that may be lost in a row before an error is returned.
+/// How many blocks in a row may be lost before an error is returned.
 const LOST_MAX: u32 = 8;
 
-/// A source of numbers, from 1 on. Clones share their block.
+/// A source of numbers, from 1. Clones share their block.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     table: Table<Entity>,
     key: (String, String),
     block: i64,
-    /// What is left of the block. Locked while the next one is taken, so that all who wait get from it.
+    /// The rest of the block. Locked while the next one is reserved, so that all waiting callers use it.
     left: Arc<Mutex<Range<i64>>>,
 }
 
 impl Sequence {
-    /// The sequence in a row, which is created when the first number is asked for. Makes no request.
+    /// A sequence in this row, which is created when the first number is requested. Makes no request.
     pub fn new<T: TableEntity>(table: &Table<T>, partition: &str, row: &str) -> Self {
         let key = (partition.to_owned(), row.to_owned());
         Self { table: table.retyped(), key, block: BLOCK, left: Arc::new(Mutex::new(0..0)) }
     }
 
-    /// Takes so many numbers at a time; 100 unless said otherwise. A larger block makes fewer requests and
-    /// larger gaps.
+    /// The size of a block; 100 by default. A larger block means fewer requests and larger gaps.
     #[must_use]
     pub fn block(self, numbers: u32) -> Self {
         Self { block: i64::from(numbers.max(1)), ..self }
     }
 
-    /// The next number. Numbers of one client grow; those of several are interleaved by blocks.
+    /// The next number. Numbers of one client increase; those of several are interleaved by blocks.
     pub async fn next(&self) -> Result<i64, Error> {
         let mut left = self.left.lock().await;
         if left.is_empty() {
@@ -54,7 +53,7 @@ impl Sequence {
         let block = self.block;
         let mut lost = 0;
         loop {
-            // The function may run several times: the block is that of its last run.
+            // The function may run several times: the block is the one of its last run.
             let first = Arc::new(AtomicI64::new(0));
             let seen = first.clone();
             let take = move |entity: &mut Entity| {
@@ -73,7 +72,7 @@ impl Sequence {
                     let first = first.load(Ordering::Relaxed);
                     return Ok(first..first + block);
                 }
-                // Perhaps taken, perhaps not: it is given up, and leaves a gap at most.
+                // It may have been reserved: it is abandoned, which at most leaves a gap.
                 Err(error) if *error.kind() == ErrorKind::OutcomeUnknown && lost < LOST_MAX => {
                     lost += 1;
                 }

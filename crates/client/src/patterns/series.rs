@@ -1,9 +1,11 @@
-//! Series of values, a row for a day and a property for each hour (P-9): a chart is one or two reads.
+//! Series of values, for example one row per day with a property for each hour (P-9): a chart takes one or two reads.
 //!
-//! The row of a day holds `H00` to `H23`, only those that are set; of an hour `M00` to `M59`, and so on. A row with shards
-//! is several rows whose keys end in `~0`, `~1`, ..: a value is the sum of theirs.
+//! The row of a day has `H00` to `H23`, only those that are set; that of an hour has `M00` to `M59`, and so on. A row
+//! with shards is stored as several rows whose keys end in `~0`, `~1`, ..: a value is the sum over them.
 
 mod add;
+#[cfg(test)]
+mod orders;
 mod read;
 
 use crate::entity::{Entity, TableEntity};
@@ -41,35 +43,35 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 /// # }
 /// ```
 pub trait DataSeries: Sized + Send + 'static {
-    /// What is stored at each point.
+    /// The type of a point.
     type Value: SeriesValue;
-    /// The points of a row: an array.
+    /// The type of a row: an array of points.
     type Row: TryFrom<Vec<Option<Self::Value>>>;
-    /// The table that holds them, if the type names one.
+    /// The table that stores them, if the type names one.
     const TABLE: Option<&'static str>;
-    /// What tells its rows from those of others in the table.
+    /// Distinguishes its rows from others in the table.
     const KIND: Option<Kind>;
-    /// Points of a row.
+    /// The number of points in a row.
     const POINTS: usize;
-    /// Seconds from a point to the next.
+    /// Seconds from one point to the next.
     const STEP_SECONDS: u64;
-    /// What the names of the points begin with.
+    /// The prefix of the points' names.
     const PREFIX: &'static str;
-    /// How much of the time the key of a row holds.
+    /// How much of the time is in the key of a row.
     const PERIOD: Calendar;
-    /// Rows that share the increases of one; 1 if there is one row.
+    /// The number of rows that share the increases of one row; 1 without shards.
     const SHARDS: u32;
 
-    /// The series and the row that this is: the key of the row that holds its time.
+    /// The key of the row for this series and time.
     fn key(&self) -> Result<EntityKey, KeyError>;
 
-    /// What the key of a row says, whose time is that of the first point.
+    /// Parses the key of a row; its time is that of the first point.
     fn parse(key: &EntityKey) -> Result<Self, KeyError>;
 }
 
 /// A value of a series: `i32`, `i64` or `f64`.
 pub trait SeriesValue: TableValue + Copy + Default + PartialEq + Send + Sync + 'static {
-    /// The sum; `None` if there is no such value.
+    /// The sum; `None` on overflow.
     fn plus(self, other: Self) -> Option<Self>;
 }
 
@@ -91,7 +93,7 @@ impl SeriesValue for f64 {
     }
 }
 
-/// One series: rows of a partition whose keys begin alike. `MessageCount::series("Sales", 123)?` makes one.
+/// One series: rows of one partition with a common key prefix. `MessageCount::series("Sales", 123)?` makes one.
 #[derive(Debug)]
 pub struct SeriesOf<S> {
     partition: String,
@@ -125,14 +127,14 @@ impl<S: DataSeries> SeriesOf<S> {
         Self { partition, prefix, of: PhantomData }
     }
 
-    /// The point that holds a time.
+    /// The point for a time.
     pub fn at(&self, time: Timestamp) -> Result<SeriesPoint<S>, KeyError> {
         let index = time.ticks() % period_ticks::<S>() / step_ticks::<S>();
         let index = usize::try_from(index).map_err(|_| KeyError::TimeOutOfRange)?;
         Ok(SeriesPoint { key: self.row_key(time)?, index, of: PhantomData })
     }
 
-    /// The key of the row that holds a time.
+    /// The key of the row for a time.
     fn row_key(&self, time: Timestamp) -> Result<EntityKey, KeyError> {
         let mut row = self.prefix.clone();
         time.write_calendar(&mut row, S::PERIOD)?;
@@ -141,12 +143,12 @@ impl<S: DataSeries> SeriesOf<S> {
 }
 
 impl<S: DataSeries> SeriesPoint<S> {
-    /// The key of its row, without that of a shard.
+    /// The key of its row, without a shard suffix.
     pub fn row(&self) -> &EntityKey {
         &self.key
     }
 
-    /// Its number in the row, from 0.
+    /// Its index in the row, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -165,7 +167,7 @@ fn period_ticks<S: DataSeries>() -> u64 {
     step_ticks::<S>() * S::POINTS as u64
 }
 
-/// The property of a point: two digits at least, from 0 as hours and minutes are.
+/// The name of a point: at least two digits, from 0 like hours and minutes.
 fn point_name<S: DataSeries>(index: usize) -> String {
     let width = crate::series::digits(S::POINTS.saturating_sub(1)).max(2);
     format!("{}{index:0width$}", S::PREFIX)
@@ -180,7 +182,7 @@ fn shard_key<S: DataSeries>(row: &EntityKey, shard: u64) -> Result<EntityKey, Ke
 }
 
 impl Tables {
-    /// The table of a series that names one.
+    /// The table that the series names.
     pub fn series<S: DataSeries>(&self) -> Result<SeriesTable<S>, Error> {
         let name = S::TABLE.ok_or_else(|| {
             Error::config(format!("{} names no table", std::any::type_name::<S>()))
@@ -208,7 +210,7 @@ impl<S> fmt::Debug for SeriesTable<S> {
 }
 
 impl<S: DataSeries> SeriesTable<S> {
-    /// The series of a table.
+    /// The series in a table.
     pub fn new<T: TableEntity>(table: &Table<T>) -> Self {
         Self { rows: table.retyped(), of: PhantomData }
     }
@@ -218,8 +220,8 @@ impl<S: DataSeries> SeriesTable<S> {
         &self.rows
     }
 
-    /// Sets a point: one write without a read, which may be repeated. Others that set other points of the row at
-    /// the same time do not disturb it. A series with shards can only be added to.
+    /// Sets a point: one write without a read, which can safely be repeated. Concurrent writes to other points of the
+    /// row do not conflict. A series with shards can only be added to.
     pub async fn set(&self, point: &SeriesPoint<S>, value: S::Value) -> Result<Written, Error> {
         if S::SHARDS > 1 {
             let error = Error::config("a series with shards is added to, not set");

@@ -1,8 +1,26 @@
-//! Keys that grow with time, spread over several partitions (P-13).
+//! Spreads keys that grow with time over several partitions (P-13).
 //!
-//! A partition key that is made of time alone sends every insert to one partition. With a bucket before it,
-//! `partition = "{id:bucket(16)}_{at:hour}"`, inserts of an hour go to sixteen. [`Spread`] reads them back as one
+//! A partition key that consists only of time sends every insert to one partition. With a bucket in front,
+//! `partition = "{id:bucket(16)}_{at:hour}"`, the inserts of an hour go to sixteen. [`Spread`] reads them back as one
 //! sequence.
+//!
+//! The compiler warns of a partition key of time alone (P-13.1), unless the type says that this is meant:
+//!
+//! ```
+//! #![deny(deprecated)]
+//! # use lazuli_client::prelude::*;
+//! #[derive(TableEntity)]
+//! #[table(partition = "{at:hour}", row = "{id:06}", allow(append))]
+//! struct Event { at: Timestamp, id: u32 }
+//! ```
+//!
+//! ```compile_fail
+//! #![deny(deprecated)]
+//! # use lazuli_client::prelude::*;
+//! #[derive(TableEntity)]
+//! #[table(partition = "{at:hour}", row = "{id:06}")]
+//! struct Event { at: Timestamp, id: u32 }
+//! ```
 
 use crate::codec::INDEX_MARK;
 use crate::entity::{Entity, Loaded, TableEntity};
@@ -14,12 +32,12 @@ use futures_util::future::try_join_all;
 use lazuli_model::key;
 use lazuli_model::key_text::write_bucket;
 
-/// Where a table notes the numbers of buckets that were ever used.
+/// The row of a table with all bucket counts ever used.
 const NOTE: (&str, &str) = ("!layout", "spread");
 const BUCKETS: &str = "Buckets";
-/// Rounds of an update that others disturb.
+/// Attempts of an update that other clients disturb.
 const ATTEMPTS: u32 = 16;
-/// Partitions that are read at one time.
+/// The most partitions that one query reads.
 const BUCKETS_MAX: u32 = 1000;
 
 /// A table whose partition keys begin with buckets.
@@ -37,15 +55,15 @@ const BUCKETS_MAX: u32 = 1000;
 #[derive(Clone, Debug)]
 pub struct Spread<T> {
     table: Table<T>,
-    /// The buckets as keys write them.
+    /// The buckets, formatted as in keys.
     labels: Vec<String>,
 }
 
 impl<T: TableEntity> Spread<T> {
-    /// A table whose template has so many buckets now. The number is noted in the table, in the row
-    /// `(!layout, spread)`, and all numbers that were ever noted are read: it may grow, or shrink.
+    /// Opens a table whose template currently has this many buckets. The count is recorded in the table, in the row
+    /// `(!layout, spread)`, and all buckets ever recorded are read: the count may grow or shrink.
     ///
-    /// Costs a point read, and a write when the number is new.
+    /// Costs a point read, and a write when the count is new.
     pub async fn open(table: &Table<T>, buckets: u32) -> Result<Self, Error> {
         let place = |error: Error| error.at("spread", Some(table.name()), None);
         if !(1..=BUCKETS_MAX).contains(&buckets) {
@@ -59,13 +77,13 @@ impl<T: TableEntity> Spread<T> {
         Ok(Self { table: table.clone(), labels })
     }
 
-    /// The buckets that are read, as keys write them.
+    /// The buckets that are read, formatted as in keys.
     pub fn buckets(&self) -> impl Iterator<Item = &str> {
         self.labels.iter().map(String::as_str)
     }
 
-    /// The entities of one partition of each bucket, in the order of their row keys. `key` makes the partition
-    /// key of a bucket. The first page of each is read at one time.
+    /// The entities of one partition per bucket, in the order of their row keys. `key` returns the partition key for a
+    /// bucket. The first pages are read concurrently.
     pub async fn query(&self, key: impl Fn(&str) -> String) -> Result<Merged<T>, Error> {
         if !self.table.account.dialect().sorts() {
             let error = Error::new(ErrorKind::NotSorted);
@@ -128,7 +146,7 @@ impl<T: TableEntity> Merged<T> {
     }
 }
 
-/// Notes a number of buckets, and returns all that are noted.
+/// Records a bucket count, and returns all recorded counts.
 async fn noted(table: &Table<Entity>, buckets: u32) -> Result<Vec<u32>, Error> {
     for _ in 0..ATTEMPTS {
         let found = table.get(NOTE).await?;
@@ -142,7 +160,7 @@ async fn noted(table: &Table<Entity>, buckets: u32) -> Result<Vec<u32>, Error> {
         numbers.push(buckets);
         numbers.sort_unstable();
         let text: Vec<String> = numbers.iter().map(u32::to_string).collect();
-        // Typed reads leave marked rows out (P-0.3).
+        // Typed reads skip rows with this mark (P-0.3).
         let note = Entity::new(NOTE.0, NOTE.1).with(INDEX_MARK, "!layout/spread");
         let note = note.with(BUCKETS, text.join(","));
         let written = match found {
@@ -165,7 +183,7 @@ fn parse(note: &Entity) -> Result<Vec<u32>, Error> {
     numbers.collect()
 }
 
-/// The buckets as templates write them.
+/// The buckets, formatted as in templates.
 fn labels(buckets: u32) -> Vec<String> {
     let mut sample = String::new();
     write_bucket(&mut sample, "", buckets.into());

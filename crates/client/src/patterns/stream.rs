@@ -1,17 +1,17 @@
-//! Event streams (P-23.1): what happened, in order, without gaps.
+//! Event streams (P-23.1): events in order, without gaps.
 //!
 //! A stream is a partition:
 //!
-//! | row | what |
+//! | row | content |
 //! | --- | --- |
 //! | `!head` | the version of the stream, `_v`: the number of its last event |
 //! | `e_0000000001` | the events, from 1 on |
 //! | `id_{id}` | the version of the event with that id, if it has one |
 //! | `s_{9999999999 - version}` | snapshots, the newest first |
 //!
-//! An append is one transaction: the head under its ETag, the events, their ids, and rows of the caller's that
-//! follow from them (inline projections). So an append happens whole or not at all, and two at one time do not
-//! take the same version.
+//! An append is one transaction: the head under its ETag, the events, their ids, and rows of the caller that are
+//! derived from them (inline projections). So an append happens completely or not at all, and two concurrent ones
+//! cannot take the same version.
 
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -30,7 +30,7 @@ const SNAPSHOT: &str = "s_";
 const EVENT_ID: &str = "_id";
 /// The greatest version: ten digits.
 const VERSION_MAX: i64 = 9_999_999_999;
-/// Rounds of an append without a version it expects.
+/// Attempts of an append without an expected version.
 const ATTEMPTS: u32 = 32;
 
 /// A stream of events.
@@ -55,7 +55,7 @@ pub struct EventStream {
     partition: String,
 }
 
-/// An event that is to be appended.
+/// An event to be appended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Event {
     id: Option<String>,
@@ -68,14 +68,14 @@ impl Event {
         Self::default()
     }
 
-    /// With a property. Names that begin with an underscore are the library's.
+    /// Sets a property. Names that begin with an underscore are reserved for the library.
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
         self.properties.push((name.into(), value.into_value()));
         self
     }
 
-    /// With an id: appended again, it is found and not appended. Costs one more row.
+    /// Sets an id: an event appended again is recognized and not appended. Costs one more row.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
@@ -86,9 +86,9 @@ impl Event {
 /// An event that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// Its number in the stream, from 1 on.
+    /// Its number in the stream, from 1.
     pub version: i64,
-    /// Its properties, and when it was appended.
+    /// Its properties, and the time of the append.
     pub entity: Loaded<Entity>,
 }
 
@@ -104,13 +104,13 @@ pub struct Appended {
 }
 
 impl EventStream {
-    /// The stream in a partition. Makes no request.
+    /// The stream in this partition. Makes no request.
     pub fn new<T: TableEntity>(table: &Table<T>, partition: &str) -> Self {
         Self { table: table.retyped(), partition: partition.to_owned() }
     }
 
-    /// The stream called `name`, in a partition whose key begins with one of `buckets` numbers: streams whose
-    /// names grow with time do not all go to the end of the table (P-13).
+    /// The stream called `name`, in a partition whose key begins with one of `buckets` numbers: streams whose names
+    /// grow with time do not all go to the end of the table (P-13).
     pub fn spread<T: TableEntity>(table: &Table<T>, name: &str, buckets: u64) -> Self {
         let mut partition = String::new();
         write_bucket(&mut partition, name, buckets);
@@ -124,18 +124,19 @@ impl EventStream {
         &self.partition
     }
 
-    /// The version of the last event; 0 of a stream without events.
+    /// The version of the last event; 0 for an empty stream.
     pub async fn version(&self) -> Result<i64, Error> {
         let head = self.table.get((&*self.partition, HEAD)).await?;
         head.map_or(Ok(0), |head| Ok(head.get(VERSION)?))
     }
 
-    /// Appends events after the last one, whoever wrote it.
+    /// Appends events after the last one, regardless of who wrote it.
     pub async fn append(&self, events: impl IntoIterator<Item = Event>) -> Result<Appended, Error> {
         self.append_with(None, events, async |_, _| Ok(())).await
     }
 
-    /// Appends events after event `version`; fails with [`ErrorKind::StreamConflict`] if there are more.
+    /// Appends events after event `version`; fails with [`ErrorKind::StreamConflict`] if the stream has another
+    /// version.
     pub async fn append_after(
         &self,
         version: i64,
@@ -144,11 +145,11 @@ impl EventStream {
         self.append_with(Some(version), events, async |_, _| Ok(())).await
     }
 
-    /// Appends events together with rows that follow from them: `project` reads and writes rows of the
-    /// stream's partition, and is given the version of the first event. It may run several times.
+    /// Appends events together with rows derived from them: `project` reads and writes rows of the stream's partition,
+    /// and receives the version of the first event. It may run several times.
     ///
-    /// All of it is one transaction of up to 100 rows: the head, an event or two rows for an event with an
-    /// id, and the rows of `project`. More is refused, never split.
+    /// All of it is one transaction of up to 100 rows: the head, one row for each event or two for an event with an id,
+    /// and the rows of `project`. More is refused, never split.
     pub async fn append_with<F, W>(
         &self,
         after: Option<i64>,
@@ -166,7 +167,7 @@ impl EventStream {
         let rounds = AtomicU32::new(0);
         let (events, project, rounds) = (&*events, &project, &rounds);
         let append = self.table.transact(&self.partition, |tx| async move {
-            // Whether ids are there already is asked only after somebody came between.
+            // Existing ids are checked only after another client came in between.
             if rounds.fetch_add(1, Ordering::Relaxed) > 0
                 && let Some(appended) = self.find(&tx, events).await?
             {
@@ -224,7 +225,7 @@ impl EventStream {
         Ok(Appended { first: version + 1, last, is_repeated: false })
     }
 
-    /// The versions of events that have been appended already, if all of them have ids and have been.
+    /// The versions of events that were appended already, if all of them have ids and all were.
     async fn find(&self, tx: &Transaction, events: &[Event]) -> Result<Option<Appended>, Error> {
         let mut versions: Option<(i64, i64)> = None;
         for (index, event) in events.iter().enumerate() {
@@ -245,7 +246,7 @@ impl EventStream {
         Ok(versions.map(|(first, last)| Appended { first, last, is_repeated: true }))
     }
 
-    /// Up to `count` events from `version` on.
+    /// Up to `count` events, starting with `version`.
     pub async fn read(&self, version: i64, count: usize) -> Result<Vec<Recorded>, Error> {
         let from = row().ge(event_key(version.clamp(0, VERSION_MAX)));
         let events = partition(&self.partition).and(from).and(row().starts_with(EVENT));
@@ -258,7 +259,7 @@ impl EventStream {
         rows.into_iter().map(recorded).collect()
     }
 
-    /// Keeps what the events up to `version` come to.
+    /// Stores the state after the events up to `version`.
     pub async fn save_snapshot(&self, version: i64, state: Event) -> Result<(), Error> {
         let mut entity =
             Entity::new(&*self.partition, snapshot_key(version)).with(VERSION, version);
@@ -268,7 +269,7 @@ impl EventStream {
         self.table.upsert(&entity).await.map(drop)
     }
 
-    /// The newest snapshot: read the events after its version to go on from it.
+    /// The newest snapshot: read the events after its version to continue from it.
     pub async fn snapshot(&self) -> Result<Option<Recorded>, Error> {
         let snapshots = partition(&self.partition).and(row().starts_with(SNAPSHOT));
         let found = self.table.query(snapshots).take(1).collect_at_most(1).await?;

@@ -1,18 +1,20 @@
-//! Denormalization within a partition (P-5): an entity that keeps counts, sums and copies of others beside it.
+//! Denormalization within a partition (P-5): an entity stores counts, sums and copies of others in its partition.
 //!
-//! A department has the number of its employees and the name of its manager, so its page is one read. Every write of an
-//! employee through [`Summarized`] writes the department in the same transaction, if it changes.
+//! A department stores the number of its employees and the name of its manager, so its page takes one read. Every write
+//! of an employee through [`Summarized`] updates the department in the same transaction, if it changes.
 
 mod fan_out;
 mod kept;
 mod model;
+#[cfg(test)]
+mod orders;
 mod recount;
 mod write;
 
 pub use fan_out::FanOut;
 pub use model::{MemberOf, Model, ModelTable};
 
-/// What derived code calls.
+/// Called by derived code.
 #[doc(hidden)]
 pub mod derived {
     pub use super::kept::{Amount, is_overtaken, shard_of, tally};
@@ -29,76 +31,77 @@ use crate::kind::Kind;
 use crate::table::Table;
 use crate::transaction::{Transaction, entity_of};
 use crate::update::Change;
+use crate::value::Value;
 use crate::{BoxError, BoxFuture, Properties};
 use lazuli_model::EntityKey;
 use std::marker::PhantomData;
 use write::Followers;
 
-/// Rounds of a write that others disturb: all writers of a partition meet at its summary.
+/// Attempts of a write that other clients disturb: all writers of a partition write its summary.
 const ATTEMPTS: u32 = 32;
-/// What marks the rows of shards, which are no entities (P-0.2).
+/// The mark of shards, which are not entities (P-0.2).
 const SHARD_MARK: &str = "shard";
 
-/// An entity that keeps something of the `S` of its partition. Derived by attributes of its fields:
+/// An entity that summarizes the `S` of its partition. Derived by attributes of its fields:
 ///
-/// | attribute | keeps |
+/// | attribute | stores |
 /// | --- | --- |
-/// | `#[table(count(Employee))]` | how many there are |
-/// | `#[table(sum(Employee.salary))]` | the sum of a field: of integers, also optional ones |
+/// | `#[table(count(Employee))]` | their number |
+/// | `#[table(sum(Employee.salary))]` | the sum of an integer field, which may be optional |
 /// | `#[table(latest(Employee.hired))]` | the greatest value of a field |
-/// | `#[table(copy(Employee.email, by = manager_id))]` | a field of the one that `manager_id` names |
+/// | `#[table(copy(Employee.email, by = manager_id))]` | a field of the one that `manager_id` refers to |
 ///
-/// `count(Employee, shards = 8)` keeps counts and sums in eight rows. The key templates of both types name the same
-/// fields: those of the summary's keys are read from the source, and those of its partition, then the fields of `by`, are the
-/// key of the source that it names. What the attributes cannot say is written by hand:
+/// `count(Employee, shards = 8)` stores counts and sums in eight rows. The key templates of both types use the same
+/// fields: the fields of the summary's key are taken from the source; those of its partition, followed by the fields
+/// of `by`, are the key of the source that it refers to. Other summaries are implemented by hand:
 ///
-/// It must be possible to make it from nothing by following every `S` once: that is what
+/// It must be possible to build a summary from an empty one by following every `S` once, which
 /// [`Summarized::recount`] does.
 pub trait Summary<S: TableEntity + Sync>: TableEntity + Sync {
-    /// Rows that share the counts, up to 100: writers of one partition then seldom meet. 1 unless said otherwise.
+    /// Rows that share the counts, up to 100, so that writers of one partition seldom conflict. 1 by default.
     const SHARDS: u32 = 1;
 
-    /// Whether some changes can only be followed by a look at all sources ([`Summary::must_search`]). Every write of a source
-    /// then writes the summary too, so that none is missed by one who looks. Not with shards.
+    /// Whether some changes can only be followed by reading all sources ([`Summary::must_search`]). Every write of a
+    /// source then writes the summary too, so that a search misses none. Cannot be combined with shards.
     const SEARCHES: bool = false;
 
-    /// The summary of a source. It is in the same partition.
+    /// The key of a source's summary, which is in the same partition.
     fn key_of(source: &S) -> Result<Key<Self>, KeyError>;
 
-    /// The summary of a partition in which nothing is counted yet.
+    /// The empty summary of a partition.
     fn empty(source: &S) -> Self;
 
-    /// Takes account of a source that was, and is now: `None` and some for one that is new, some and `None` for one
-    /// that is gone.
+    /// Accounts for a change of a source: `old` is `None` if it is new, `new` is `None` if it was deleted.
     fn follow(&mut self, old: Option<&S>, new: Option<&S>);
 
-    /// Whether this change can only be followed by a look at all sources: the one with the greatest value is gone. Asked
-    /// before [`Summary::follow`], which is then called for every source that is left.
+    /// Whether this change can only be followed by reading all sources, because the one with the greatest value is
+    /// gone. Called before [`Summary::follow`], which is then called for every remaining source.
     fn must_search(&self, old: Option<&S>, new: Option<&S>) -> bool {
         let _ = (old, new);
         false
     }
 
-    /// Sets all that [`Summary::follow`] keeps to nothing.
+    /// Resets everything that [`Summary::follow`] maintains.
     fn clear(&mut self);
 
-    /// Adds what a shard keeps. Needed with shards only.
+    /// Adds the values of a shard. Needed only with shards.
     fn combine(&mut self, shard: &Self) {
         let _ = shard;
     }
 
-    /// The shard of a source: any number that is always the same for it. Needed with shards only.
+    /// The shard of a source: any number that is constant for it. Needed only with shards.
     fn shard_of(source: &S) -> u64 {
         let _ = source;
         0
     }
 
-    /// The one source that it names and copies from, if it names one.
+    /// The key of the source that it refers to and copies from, if any.
     fn link(&self) -> Result<Option<Key<S>>, KeyError> {
         Ok(None)
     }
 
-    /// Copies from the source that it names; `None` if it names none, or if that one is gone: then it is to name none.
+    /// Copies from the source that it refers to; `None` if there is no reference or the source is gone: then it should
+    /// clear the reference.
     fn fill(&mut self, linked: Option<&S>) {
         let _ = linked;
     }
@@ -117,10 +120,10 @@ impl<S, D> Clone for Summarized<S, D> {
     }
 }
 
-/// A summary in the course of a transaction.
+/// A summary during a transaction.
 struct Held<D> {
     value: D,
-    /// The row it was read from; `None` if it is new.
+    /// The row it was read from; `None` if the summary is new.
     read: Option<Loaded<Entity>>,
     before: Option<Properties>,
 }
@@ -155,7 +158,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         write::delete(self, loaded).await
     }
 
-    /// Reads a source, applies `change`, and writes it and what follows from it.
+    /// Reads a source, applies `change`, and writes it and its summary.
     pub async fn update_with<F>(&self, key: Key<S>, change: F) -> Result<(), Error>
     where
         F: Fn(&mut S) -> Result<Change, BoxError> + Send + Sync,
@@ -164,7 +167,8 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
     }
 
     /// Changes what a summary does not follow, such as which source it names. One that it names is read in the same
-    /// transaction, must exist ([`ErrorKind::BrokenLink`]), and is copied from.
+    /// transaction, must exist ([`ErrorKind::BrokenLink`]), and is copied from. A change of what it follows, such as a count,
+    /// is refused.
     pub async fn update_summary<F>(&self, key: Key<D>, change: F) -> Result<(), Error>
     where
         F: Fn(&mut D) + Send + Sync,
@@ -174,7 +178,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
             let row = tx.get(key.clone()).await?;
             let row = row.ok_or_else(|| Error::new(ErrorKind::NotFound))?;
             let mut held = Held::<D>::of_row(key, row)?;
-            change(&mut held.value);
+            held.change(change, <D as Summary<S>>::clear)?;
             fill_from_link(&mut held.value, &tx).await?;
             held.write(&tx, key, key, false)
         });
@@ -209,7 +213,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         Ok(total)
     }
 
-    /// Brings the summary of a source up to date, in the transaction that writes the source.
+    /// Updates the summary of a source, in the transaction that writes the source.
     async fn follow_all(
         &self,
         tx: &Transaction,
@@ -219,7 +223,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         if let (Some(was), Some(is)) = (old, new)
             && D::key_of(was)?.as_entity_key() != D::key_of(is)?.as_entity_key()
         {
-            // It leaves one summary and comes to another.
+            // It moves from one summary to another.
             self.follow_one(tx, old, None, was).await?;
             return self.follow_one(tx, None, new, is).await;
         }
@@ -229,7 +233,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         }
     }
 
-    /// Brings one summary up to date: that of `source`, which is the old or the new state.
+    /// Updates one summary: that of `source`, which is the old or the new state.
     async fn follow_one(
         &self,
         tx: &Transaction,
@@ -238,7 +242,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         source: &S,
     ) -> Result<(), Error> {
         let key = D::key_of(source)?.into_entity_key();
-        // A new source is named by nobody.
+        // No summary refers to a new source yet.
         let mut base = match old.is_some() || D::SHARDS == 1 {
             true => Some(self.hold(tx, &key, &key, source).await?),
             false => None,
@@ -275,8 +279,8 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         }
     }
 
-    /// Follows all sources of a summary again, with one of them as it will be. The summary was read before: a source that is
-    /// written meanwhile gives it another version.
+    /// Follows all sources of a summary again, one of them in its new state. The summary was read before: a source
+    /// written in the meantime gives it another version.
     async fn search(
         &self,
         summary: &mut D,
@@ -296,7 +300,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         Ok(())
     }
 
-    /// The summary at a row, or an empty one.
+    /// The summary in a row, or an empty one.
     async fn hold(
         &self,
         tx: &Transaction,
@@ -330,7 +334,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Followers<S> for Summarized<S, D> {
     }
 }
 
-/// Copies from the source that a summary names, which must exist.
+/// Copies from the source that a summary refers to, which must exist.
 async fn fill_from_link<S: TableEntity + Sync, D: Summary<S>>(
     summary: &mut D,
     tx: &Transaction,
@@ -341,23 +345,42 @@ async fn fill_from_link<S: TableEntity + Sync, D: Summary<S>>(
     };
     let linked = tx.get(link).await?.ok_or_else(|| Error::new(ErrorKind::BrokenLink))?;
     summary.fill(Some(&linked));
-    // What is copied must not change before the copy is there.
+    // The source must not change before the copy is written.
     tx.guard(&linked)
 }
 
 impl<D: TableEntity> Held<D> {
-    /// A summary that is new, with the values of another.
+    /// A new summary with the values of another.
     fn copy_of(value: &D) -> Result<Self, Error> {
         let (key, properties) = encode(value)?;
         Ok(Self { value: D::read(entity_of(&key, &properties))?, read: None, before: None })
     }
 
-    /// The summary that a row, or that of a shard, holds.
+    /// Decodes the summary in a row or a shard.
     fn of_row(key: &EntityKey, row: Loaded<Entity>) -> Result<Self, Error> {
         let (partition, name) = (key.partition.as_str().to_owned(), key.row.as_str().to_owned());
         let value = D::read(row.clone().into_inner().moved(partition, name, &[INDEX_MARK]))?;
         let before = Some(encode(&value)?.1);
         Ok(Self { value, read: Some(row), before })
+    }
+
+    /// Applies `change`, which must leave alone what follows from the sources: what `clear` sets to nothing (P-5.2d).
+    fn change(&mut self, change: impl Fn(&mut D), clear: fn(&mut D)) -> Result<(), Error> {
+        let before = followed(&self.value, clear)?;
+        change(&mut self.value);
+        let after = followed(&self.value, clear)?;
+        let differs = |(name, value): &(String, Value), other: &[(String, Value)]| {
+            !other.iter().any(|(known, same)| known == name && same == value)
+        };
+        let gone = before.iter().find(|one| differs(one, &after));
+        match gone.or_else(|| after.iter().find(|one| differs(one, &before))) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let error = Error::config(format!("{name} follows from the sources"));
+                let hint = "update_summary changes other fields; recount makes the summary again";
+                Err(error.with(|context| context.hint = Some(hint.into())))
+            }
+        }
     }
 
     /// Writes it, unless nothing has changed and it need not have another version.
@@ -377,7 +400,7 @@ impl<D: TableEntity> Held<D> {
         }
         let mut entity = entity_of(at, &properties);
         if at != key {
-            // No filter on the kind finds a shard, and no typed query (P-0.3).
+            // Neither a filter on the kind nor a typed query finds a shard (P-0.3).
             entity.set(INDEX_MARK, SHARD_MARK);
             if let Some(Kind { property, .. }) = D::KIND {
                 entity.remove(property);
@@ -393,11 +416,22 @@ impl<D: TableEntity> Held<D> {
     }
 }
 
+/// The properties of a summary that would be others, or none, if it had no sources.
+fn followed<D: TableEntity>(value: &D, clear: fn(&mut D)) -> Result<Vec<(String, Value)>, Error> {
+    let own = encode(value)?.1;
+    let mut empty = Held::copy_of(value)?.value;
+    clear(&mut empty);
+    let empty = encode(&empty)?.1;
+    let is_own = |one: &(&str, &Value)| !empty.values().any(|other| other == *one);
+    let owned = |(name, value): (&str, &Value)| (name.to_owned(), value.clone());
+    Ok(own.values().filter(is_own).map(owned).collect())
+}
+
 fn shard_key(key: &EntityKey, shard: u64) -> Result<EntityKey, Error> {
     Ok(EntityKey::parse(key.partition.as_str(), &format!("{}~{shard}", key.row.as_str()))?)
 }
 
-/// The end of the rows of a summary and its shards.
+/// The end of the row keys of a summary and its shards.
 fn shard_end(key: &EntityKey) -> String {
     format!("{}~:", key.row.as_str())
 }

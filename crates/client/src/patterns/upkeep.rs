@@ -1,13 +1,12 @@
-//! Comparing the copies of indexes with their entities, and mending them: beside the entities or elsewhere, of
-//! types and of layouts alike (P-0.5).
+//! Compares index copies with their entities, and repairs them: in the same or in other partitions, by type or by
+//! layout (P-0.5).
 //!
-//! It may run beside writers: what looks wrong is read again until the entity is the same before and after. Each
-//! fault is found from one end: a copy that is missing or another's from the entity, one that is wrong or nobody's
-//! from the copy itself.
+//! Writers may run concurrently: an apparent inconsistency is read again until the entity is the same before and after.
+//! Each one is found from one side: a copy that is missing, or that another entity has, from the entity; one that is
+//! wrong, or that no entity has, from the copy.
 
 use super::FindingKind;
 use super::eventual::CopyFinding;
-use super::eventual::note::Note;
 use super::eventual::protocol::{Copy, Protocol, is_reserved, primary_of};
 use super::eventual::service::ServiceStore;
 use super::eventual::store::Place;
@@ -32,40 +31,40 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rounds of a look or a repair that others disturb.
+/// Attempts of a check or a repair that other clients disturb.
 const ATTEMPTS: u32 = 8;
-/// What names the entity of a copy.
+/// The properties with the key of a copy's entity.
 const PRIMARY: [&str; 2] = ["_pk", "_rk"];
 
-/// The copies that an entity should have; none if it is of another type.
+/// Returns the copies that an entity should have; none if it has another type.
 pub(crate) type OwnedShape = Arc<dyn Fn(&Entity) -> Result<Vec<Copy>, Error> + Send + Sync>;
 
-/// What is compared and mended: the entities of a table, and their copies in this table and others.
+/// Compares and repairs the entities of a table, and their copies in this table and others.
 #[derive(Clone)]
 pub(crate) struct Upkeep {
     pub(crate) account: Account,
     /// The table of the entities.
     pub(crate) table: String,
     pub(crate) shape: OwnedShape,
-    /// What copies of ours carry in `_ix`.
+    /// The values of `_ix` in our copies.
     pub(crate) marks: Vec<String>,
-    /// What the type of the entities declares.
+    /// The declarations of the entities' type.
     pub(crate) declared: &'static [PropertyDef],
-    /// The age from which a claim is left over.
+    /// The age from which a claim is considered abandoned.
     pub(crate) claim_age: Duration,
-    /// The only partition that is looked at.
+    /// The only partition to check.
     pub(crate) partition: Option<String>,
 }
 
-/// What is wrong with some rows.
+/// The findings about some rows.
 #[derive(Default)]
 pub(crate) struct Looked {
     pub(crate) found: Vec<Examined>,
-    /// Rows whose copies cannot be told.
+    /// Entities whose copies cannot be determined.
     pub(crate) unreadable: Vec<(EntityKey, Error)>,
 }
 
-/// A finding, and the rows it was made of.
+/// A finding, and the rows it is based on.
 pub(crate) struct Examined {
     pub(crate) finding: CopyFinding,
     pub(crate) primary: Option<Loaded<Entity>>,
@@ -77,7 +76,7 @@ pub(crate) struct Examined {
 type AtHand<'a> = HashMap<&'a EntityKey, &'a Loaded<Entity>>;
 
 impl Upkeep {
-    /// Looks at rows of a table, and at those that belong to them.
+    /// Checks rows of a table, and those that belong to them.
     pub(crate) async fn look(&self, table: &str, rows: &[Loaded<Entity>]) -> Result<Looked, Error> {
         let at_hand: AtHand<'_> = rows.iter().map(|row| (row.loaded_key(), row)).collect();
         let looks: Vec<_> = rows.iter().map(|row| self.look_at(table, row, &at_hand)).collect();
@@ -98,7 +97,7 @@ impl Upkeep {
         let here = Place { table: table.to_owned(), key: row.loaded_key().clone() };
         let mut looked = Looked::default();
         match row.str(INDEX_MARK) {
-            // A move is under way, and keeps it (P-12.6).
+            // A move in progress keeps it (P-12.6).
             Ok(_) if is_moving(row) => {}
             Ok(mark) if self.is_ours(mark) => {
                 let primary = primary_of(row, &here.key, &self.table).unwrap_or(here.clone());
@@ -116,13 +115,13 @@ impl Upkeep {
                 }
                 Err(error) => looked.unreadable.push((here.key, error)),
             },
-            // The copy of another index, or a row of another table.
+            // A copy in another index, or a row of another table.
             _ => {}
         }
         Ok(looked)
     }
 
-    /// What is wrong about a copy that an entity should have, if nobody looks at the copy itself.
+    /// Checks a copy that an entity should have, if the check does not start from the copy itself.
     async fn look_for(
         &self,
         here: &Place,
@@ -151,7 +150,7 @@ impl Upkeep {
         Ok(examined.filter(|found| !is_looked_at || !found.finding.kind.is_of_copy()))
     }
 
-    /// Whether the entity of a copy says that the copy is as it should be.
+    /// Whether the entity of a copy confirms it.
     async fn is_justified(
         &self,
         copy: &Loaded<Entity>,
@@ -172,7 +171,7 @@ impl Upkeep {
         Ok(wanted.iter().any(|wanted| wanted.place == *here && is_as_wanted(copy, wanted)))
     }
 
-    /// Reads an entity and a copy until the entity is the same before and after, and says what is wrong with the
+    /// Reads an entity and a copy until the entity is the same before and after, and returns what is wrong with the
     /// copy.
     pub(crate) async fn examine(
         &self,
@@ -189,7 +188,7 @@ impl Upkeep {
                 continue;
             }
             let wanted = match &after {
-                // An entity that cannot be read is reported; its copies are left alone.
+                // An entity that cannot be decoded is reported; its copies are left alone.
                 Some(entity) => match self.copies(entity)? {
                     Ok(copies) => copies.into_iter().find(|wanted| wanted.place == *copy),
                     Err(_) => return Ok(None),
@@ -209,7 +208,7 @@ impl Upkeep {
             };
             return Ok(Some(Examined { finding, primary: after, copy: found, wanted }));
         }
-        // It changes all the time: its writers keep its copies.
+        // It changes all the time: its writers maintain its copies.
         Ok(None)
     }
 
@@ -225,19 +224,19 @@ impl Upkeep {
         if holder.as_ref() == Some(primary) {
             return Ok(match wanted {
                 Some(wanted) if is_as_wanted(found, wanted) => None,
-                // Somebody is about to complete or remove it.
+                // Its writer or a worker will complete or remove it soon.
                 _ if self.is_young_claim(found) => None,
                 Some(_) => Some(FindingKind::Stale),
-                // A move is under way, and keeps it (P-12.6).
+                // A move in progress keeps it (P-12.6).
                 None if is_moving(found) => None,
                 None => Some(FindingKind::Orphan),
             });
         }
         let Some(_) = wanted else { return Ok(None) };
-        // Another entity's, or nobody's.
+        // It belongs to another entity, or to none.
         let Some(holder) = holder else { return Ok(Some(FindingKind::Missing)) };
         let is_theirs = match self.read(&holder).await? {
-            // Its entity is on its way there.
+            // Its entity is being moved there.
             _ if is_moving(found) => true,
             Some(entity) => {
                 let wanted = self.copies(&entity)?.unwrap_or_default();
@@ -248,7 +247,7 @@ impl Upkeep {
         Ok(Some(if is_theirs { FindingKind::Duplicate } else { FindingKind::Missing }))
     }
 
-    /// Makes copies as their entities say, side by side; those that it cannot mend are returned.
+    /// Repairs copies concurrently; returns those that it cannot repair.
     pub(crate) async fn mend_all(&self, found: Vec<Examined>) -> Result<Vec<CopyFinding>, Error> {
         let mends = found.into_iter().map(|examined| async move {
             let finding = examined.finding.clone();
@@ -261,8 +260,8 @@ impl Upkeep {
         Ok(left.into_iter().flatten().collect())
     }
 
-    /// Makes a copy as its entity says; `false` if it cannot be: two entities want it, or its place is taken by a
-    /// row that is no copy of ours.
+    /// Makes a copy agree with its entity; `false` if that is impossible: two entities want it, or its key is taken
+    /// by a row that is not one of our copies.
     pub(crate) async fn mend(&self, mut examined: Examined) -> Result<bool, Error> {
         let CopyFinding { index, table, row, primary, .. } = examined.finding.clone();
         let primary = Place { table: self.table.clone(), key: primary };
@@ -292,21 +291,21 @@ impl Upkeep {
         Err(contended.at("repair", Some(&copy.table), Some(&copy.key)))
     }
 
-    /// In one transaction, under the version of the entity; `false` if somebody came between.
+    /// In one transaction, conditional on the entity's version; `false` if another client came in between.
     async fn mend_beside(&self, place: &Place, examined: &Examined) -> Result<bool, Error> {
         let copy_etag = examined.copy.as_ref().map(|copy| copy.etag().as_str());
         let write = match (&examined.wanted, copy_etag) {
-            // Somebody else's entity may come to have the value: then this is refused, and looked at again.
+            // Another entity may have got the value by now: then this is refused, and checked again.
             (Some(wanted), etag) => {
                 let encoded = Ok((place.key.clone(), self.properties(&wanted.entity)));
                 let verb = if etag.is_some() { WriteVerb::Replace } else { WriteVerb::Insert };
                 Operation::write(verb, encoded, etag)?
             }
-            // An entity that comes to justify it writes it: then it has another version.
+            // If an entity comes to justify it, the entity's writer writes it: then it has another version.
             (None, Some(etag)) => Operation::remove(place.key.clone(), etag),
             (None, None) => return Ok(true),
         };
-        // The entity must not change meanwhile: an empty merge says so (C-10.5).
+        // The entity must not change in the meantime: an empty merge ensures that (C-10.5).
         let primary = examined.primary.as_ref().filter(|row| *row.loaded_key() != place.key);
         let guard = primary.map(|primary| {
             let encoded = Ok((primary.loaded_key().clone(), Properties::of(self.declared)));
@@ -329,7 +328,7 @@ impl Upkeep {
         }
     }
 
-    /// By the protocol of copies in other partitions; `false` if somebody came between.
+    /// By the protocol for copies in other partitions; `false` if another client came in between.
     async fn mend_elsewhere(&self, primary: &Place, copy: &Place) -> Result<bool, Error> {
         let account = self.account.clone();
         let (grace, table) = (Duration::ZERO, self.table.clone());
@@ -344,9 +343,7 @@ impl Upkeep {
             is_deferred: false,
             is_thorough: true,
         };
-        let candidates = vec![copy.clone()];
-        let note = Note { kind: String::new(), primary: primary.clone(), candidates };
-        match protocol.settle(&note).await {
+        match protocol.mend(primary, copy).await {
             Ok(_) => Ok(true),
             Err(error) => match error.kind() {
                 ErrorKind::UniqueViolation { .. } | ErrorKind::Contended { .. } => Ok(false),
@@ -371,7 +368,7 @@ impl Upkeep {
         }
     }
 
-    /// The copies of an entity; inside, the error of one that cannot be read.
+    /// The copies of an entity; the inner error is that of an entity that cannot be decoded.
     fn copies(&self, entity: &Entity) -> Result<Result<Vec<Copy>, Error>, Error> {
         match (self.shape)(entity) {
             Err(error) => match error.kind() {
@@ -382,7 +379,7 @@ impl Upkeep {
         }
     }
 
-    /// The entity that a copy of ours names; itself, if it names none.
+    /// The place of the entity that one of our copies names; its own place, if it names none.
     fn points(&self, row: &Entity, at: &Place) -> Option<Place> {
         let mark = row.str(INDEX_MARK).ok()?;
         let primary = || primary_of(row, &at.key, &self.table).unwrap_or(at.clone());
@@ -399,9 +396,9 @@ impl Upkeep {
     }
 }
 
-/// Whether a copy holds what it should, whichever write it was made from.
+/// Whether a copy has the right content, whichever write it was made from.
 pub(crate) fn is_as_wanted(found: &Entity, wanted: &Copy) -> bool {
-    // The blind index of an encrypted property is made when it is sent (E-46).
+    // The blind index of an encrypted property is computed when it is sent (E-46).
     let is_blind = |name: &str| {
         name.strip_suffix("_bi").is_some_and(|of| wanted.entity.value(of).is_some())
             && wanted.entity.value(name).is_none()

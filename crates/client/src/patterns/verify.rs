@@ -1,4 +1,4 @@
-//! Finding and mending copies that are not as their entities say: what a foreign writer left (P-0.5, P-1).
+//! Finds and repairs copies that are inconsistent with their entities because of foreign writes (P-0.5, P-1).
 
 use super::Finding;
 use super::eventual::CopyFinding;
@@ -12,6 +12,7 @@ use crate::filter::partition;
 use crate::index::CopyRow;
 use crate::page_token::PageToken;
 use crate::query::Pages;
+use crate::shape::{Shape, indexes_of};
 use crate::table::Table;
 use crate::value::Value;
 use std::collections::VecDeque;
@@ -20,24 +21,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<T: TableEntity> Table<T> {
-    /// Looks for copies of indexes that are not as their entities say. It may run beside writers: what looks
-    /// wrong is read again before it is reported.
+    /// Looks for copies of indexes that are not as their entities say; in the table of a union, of all its types. It may
+    /// run beside writers: what looks wrong is read again before it is reported.
     pub fn verify(&self) -> Verify<T> {
         Verify { table: self.clone(), partition: None, resume: None }
     }
 
-    /// Mends what [`Table::verify`] finds, each under the version of its entity.
+    /// Repairs what [`Table::verify`] finds, each copy conditionally on the version of its entity.
     pub fn repair(&self) -> Repair<T> {
         Repair { verify: self.verify(), about: None, is_dry: false }
     }
 
-    /// Fills an index that was declared when entities existed already.
+    /// Fills an index that was declared when entities existed already; of a union, those of this name of all its types.
     pub fn rebuild(&self, index: &'static str) -> Repair<T> {
         Repair { about: Some(index), ..self.repair() }
     }
 }
 
-/// A search that is being described.
+/// A verification that has not started yet.
 #[must_use = "nothing is sent before the findings are asked for"]
 pub struct Verify<T> {
     table: Table<T>,
@@ -51,7 +52,7 @@ impl<T: TableEntity> Verify<T> {
         Self { partition: Some(key.to_owned()), ..self }
     }
 
-    /// Continues after the page that [`Findings::token`] named.
+    /// Continues after the page of [`Findings::token`].
     pub fn resume(self, token: impl Into<Option<PageToken>>) -> Self {
         Self { resume: token.into(), ..self }
     }
@@ -69,7 +70,7 @@ impl<T: TableEntity> Verify<T> {
         Findings { upkeep, pages, ready, token: None, next_token: None, of: PhantomData }
     }
 
-    /// All findings. More than `max` are an error.
+    /// All findings; fails if there are more than `max`.
     pub async fn collect_at_most(self, max: usize) -> Result<Vec<Finding>, Error> {
         let mut findings = self.findings();
         let mut all = Vec::new();
@@ -88,14 +89,14 @@ pub struct Findings<T> {
     upkeep: Upkeep,
     pages: Pages<Entity>,
     ready: VecDeque<Examined>,
-    /// After the last page whose findings have all been returned.
+    /// Points after the last page whose findings have all been returned.
     token: Option<PageToken>,
     next_token: Option<PageToken>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: TableEntity> Findings<T> {
-    /// Where to continue, if the search ends here: rows before it have been looked at.
+    /// Where to continue if the verification stops here: rows before it have been checked.
     pub fn token(&self) -> Option<&PageToken> {
         self.token.as_ref()
     }
@@ -122,9 +123,9 @@ impl<T: TableEntity> Findings<T> {
     }
 }
 
-/// What is compared: the copies that lie beside the entities of a type.
+/// Compares the entities of a type with the copies in their partitions.
 fn upkeep<T: TableEntity>(table: &Table<T>, partition: Option<String>) -> Upkeep {
-    let local = T::INDEXES.iter().filter(|def| def.is_local());
+    let local = indexes_of::<T>().filter(|def| def.is_local());
     let name = table.name().to_owned();
     Upkeep {
         account: table.account.clone(),
@@ -132,19 +133,21 @@ fn upkeep<T: TableEntity>(table: &Table<T>, partition: Option<String>) -> Upkeep
         shape: Arc::new(move |entity: &Entity| expected::<T>(&name, entity)),
         marks: local.map(|def| def.mark.to_owned()).collect(),
         declared: T::PROPERTIES,
-        // Copies beside their entities are never claimed.
+        // Copies in the entities' partition are never claimed.
         claim_age: Duration::ZERO,
         partition,
     }
 }
 
-/// The copies that an entity should have beside it; none if it is not of the type.
+/// The copies that an entity should have in its partition; none if it has another type.
 fn expected<T: TableEntity>(table: &str, entity: &Entity) -> Result<Vec<Copy>, Error> {
-    let is_of_type = match (T::KIND, T::KIND.and_then(|kind| entity.value(kind.property))) {
+    let Shape { kind, indexes, .. } = T::shape_of(entity);
+    let is_of_type = match (kind, kind.and_then(|kind| entity.value(kind.property))) {
         (Some(kind), Some(Value::String(text))) => kind.version_of(text).is_some(),
+        // A union has told by them already.
         _ => entity.row_key().starts_with(T::LAYOUT.row_prefix),
     };
-    if !is_of_type {
+    if indexes.is_empty() || !is_of_type {
         return Ok(Vec::new());
     }
     let copies = codec::decode::<T>(entity.clone())?.and_then(|decoded| decoded.copies);
@@ -164,7 +167,7 @@ fn expected<T: TableEntity>(table: &str, entity: &Entity) -> Result<Vec<Copy>, E
 
 fn finding<T: TableEntity>(examined: &Examined) -> Finding {
     let CopyFinding { kind, index, row, primary, .. } = &examined.finding;
-    let def = T::INDEXES.iter().find(|def| def.mark == index);
+    let def = indexes_of::<T>().find(|def| def.mark == index);
     Finding {
         kind: *kind,
         about: def.map_or("", |def| def.name),
@@ -175,7 +178,7 @@ fn finding<T: TableEntity>(examined: &Examined) -> Finding {
     }
 }
 
-/// A repair that is being described.
+/// A repair that has not started yet.
 #[must_use = "nothing is sent before `run`"]
 pub struct Repair<T> {
     verify: Verify<T>,
@@ -189,18 +192,18 @@ impl<T: TableEntity> Repair<T> {
         Self { verify: self.verify.partition(key), ..self }
     }
 
-    /// Continues after the page that `token` names.
+    /// Continues after the page of `token`.
     pub fn resume(self, token: impl Into<Option<PageToken>>) -> Self {
         Self { verify: self.verify.resume(token), ..self }
     }
 
-    /// Changes nothing and counts what would be changed.
+    /// Changes nothing, only counts what would be changed.
     pub fn dry_run(self) -> Self {
         Self { is_dry: true, ..self }
     }
 
-    /// Mends all findings; `report` is given each. Returns how many there were. A copy that two entities want, or
-    /// whose place another row has, stays as it is: [`Table::verify`] reports it again.
+    /// Repairs all findings, and reports each to `report`. Returns how many there were. A copy that two entities
+    /// want, or whose key another row has, stays unchanged: [`Table::verify`] reports it again.
     pub async fn run(self, mut report: impl FnMut(&Finding) + Send) -> Result<usize, Error> {
         let mut findings = self.verify.findings();
         let mut count = 0;

@@ -1,8 +1,8 @@
-//! A materialized view of an event stream: rows that are kept for reading (P-23.2).
+//! A materialized view of an event stream: rows kept for reading (P-23.2).
 //!
-//! The view is a partition of any table. Its row `!view_{name}` holds the version up to which it has come, and is
-//! written in the same transaction as the rows that follow from the events. So each event takes effect exactly once,
-//! in order, however often a worker dies or two of them run.
+//! The view is a partition of any table. Its row `!view_{name}` stores the version of the last event applied, and is
+//! written in the same transaction as the rows derived from the events. So each event takes effect exactly once, in
+//! order, even if workers crash or run concurrently.
 
 use super::stream::{EventStream, Recorded};
 use crate::entity::{Entity, TableEntity};
@@ -15,7 +15,7 @@ const VERSION: &str = "_v";
 const EVENTS: usize = 16;
 const ATTEMPTS: u32 = 32;
 
-/// A view that is brought up to date from a stream.
+/// A view that is updated from a stream.
 #[derive(Clone, Debug)]
 pub struct View {
     stream: EventStream,
@@ -42,21 +42,20 @@ impl View {
         }
     }
 
-    /// Applies so many events in one transaction; 16 unless said otherwise. Together they may write 99 rows.
+    /// The number of events applied in one transaction; 16 by default. Together they may write 99 rows.
     #[must_use]
     pub fn events(self, events: usize) -> Self {
         Self { events: events.max(1), ..self }
     }
 
-    /// The version up to which the view has come.
+    /// The version of the last event applied.
     pub async fn version(&self) -> Result<i64, Error> {
         let checkpoint = self.table.get((&*self.partition, &*self.checkpoint())).await?;
         checkpoint.map_or(Ok(0), |row| Ok(row.get(VERSION)?))
     }
 
-    /// Applies the events that the view has not seen, in order, and returns the version it has come to.
-    /// `apply` reads and writes rows of the view's partition; it may run several times for an event, of
-    /// which one takes effect.
+    /// Applies the events that the view has not seen, in order, and returns its new version. `apply` reads and writes
+    /// rows of the view's partition; it may run several times for an event, but only one run takes effect.
     pub async fn catch_up<F, W>(&self, apply: F) -> Result<i64, Error>
     where
         F: Fn(Transaction, Recorded) -> W + Send + Sync,
@@ -72,7 +71,7 @@ impl View {
         }
     }
 
-    /// Applies events in one transaction; returns the version that the view has come to.
+    /// Applies events in one transaction; returns the new version of the view.
     async fn apply<F, W>(&self, events: Vec<Recorded>, apply: &F) -> Result<i64, Error>
     where
         F: Fn(Transaction, Recorded) -> W + Send + Sync,

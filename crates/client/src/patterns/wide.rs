@@ -1,7 +1,7 @@
 //! Entities that do not fit into one row (P-10): more than 252 properties, or over 1 MiB.
 //!
-//! The rows of an entity have its row key and `_01`, `_02`, ..; one transaction writes them. Every full write gives all
-//! of them the same new number, `_gen`, by which a reader knows rows of one write.
+//! The rows of an entity have its row key followed by `_01`, `_02`, ..; one transaction writes them. Every full write
+//! gives all of them the same new number, `_gen`, by which a reader recognizes rows of one write.
 
 mod read;
 mod verify;
@@ -24,15 +24,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// The number of the full write that a row is of.
+/// The number of the full write that wrote a row.
 const GENERATION: &str = "_gen";
-/// How many rows the entity has; in the first.
+/// The number of the entity's rows; in the first row.
 const PARTS: &str = "_parts";
-/// Rounds of an update, or of a deletion by key, that others disturb.
+/// Attempts of an update, or of a deletion by key, that other clients disturb.
 const ATTEMPTS: u32 = 8;
 
 impl Tables {
-    /// The table that a wide type names: a type with `#[table(wide(parts = ..))]`.
+    /// The table named by a wide type: a type with `#[table(wide(parts = ..))]`.
     pub fn wide<T: TableEntity>(&self) -> Result<WideTable<T>, Error> {
         let name = T::TABLE.ok_or_else(|| {
             Error::config(format!("{} names no table", std::any::type_name::<T>()))
@@ -99,17 +99,17 @@ struct RowVersion {
 }
 
 impl<T> WideLoaded<T> {
-    /// The key it was read by, without the number of a part.
+    /// The key it was read by, without a part number.
     pub fn loaded_key(&self) -> &EntityKey {
         &self.key
     }
 
-    /// The version of one of its rows, counted from 1.
+    /// The version of one of its rows, from 1.
     pub fn etag(&self, part: usize) -> Option<&ETag> {
         self.rows.iter().find(|row| row.part == part).map(|row| &row.etag)
     }
 
-    /// The value alone.
+    /// Takes the value out.
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -130,7 +130,7 @@ impl<T> DerefMut for WideLoaded<T> {
 }
 
 impl<T: TableEntity> WideTable<T> {
-    /// The same table, each of whose rows is encrypted by itself (E-51).
+    /// The same table, with each row encrypted on its own (E-51).
     #[cfg(feature = "encryption")]
     #[must_use]
     pub fn encrypted(
@@ -151,7 +151,7 @@ impl<T: TableEntity> WideTable<T> {
         &self.rows
     }
 
-    /// Reads an entity, applies `change`, and writes it back if none of its rows has changed meanwhile; otherwise
+    /// Reads an entity, applies `change`, and writes it back if none of its rows has changed in the meantime; otherwise
     /// starts over, up to eight times.
     pub async fn update_with<F>(&self, key: Key<T>, mut change: F) -> Result<Written, Error>
     where
@@ -172,7 +172,7 @@ impl<T: TableEntity> WideTable<T> {
                 return Ok(Written { etag, proof: crate::Proof::Answered });
             }
             match self.replace(&found).await {
-                // Doing it twice is worse than not knowing (C-10.3).
+                // A second execution is worse than an unknown outcome (C-10.3).
                 Err(error) if error.may_have_been_applied() => {
                     return Err(error.with_kind(ErrorKind::OutcomeUnknown));
                 }
@@ -199,14 +199,14 @@ fn part_key(key: &EntityKey, part: usize) -> Result<EntityKey, Error> {
     Ok(EntityKey::parse(key.partition.as_str(), &format!("{}_{part:02}", key.row.as_str()))?)
 }
 
-/// The number of the part that a row of the entity `row` is.
+/// The part number of a row of the entity `row`.
 fn part_of(row_key: &str, row: &str) -> Option<usize> {
     let digits = row_key.strip_prefix(row)?.strip_prefix('_')?;
     let is_number = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten().filter(|part| *part > 0)
 }
 
-/// The parts that hold some properties of a type.
+/// The parts with some properties of a type.
 fn parts_of<'n, T: TableEntity>(names: impl IntoIterator<Item = &'n str>) -> Vec<usize> {
     let mut dealt = Dealt::of(T::PROPERTIES);
     let mut parts: Vec<usize> = names.into_iter().map(|name| dealt.part_of(name)).collect();

@@ -1,4 +1,4 @@
-//! Streams of pages and of entities: in key order, some fetched ahead (C-8.6, C-8.7).
+//! Streams of pages and of entities, in key order, with read-ahead (C-8.6, C-8.7).
 
 use super::source::{Fetched, Position, Source};
 use crate::BoxFuture;
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Some entities of a query; perhaps none.
+/// Some entities of a query; may be empty.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     items: Vec<Loaded<T>>,
@@ -31,7 +31,7 @@ impl<T> Page<T> {
         self.items
     }
 
-    /// The token to continue with; `None` after the last page. Pages that come in no order have none.
+    /// The token to continue with; `None` after the last page, and for unordered pages.
     pub fn token(&self) -> Option<&PageToken> {
         self.token.as_ref()
     }
@@ -48,7 +48,7 @@ enum State<T> {
     Ended,
 }
 
-/// What tokens are made of, beside the place.
+/// The parts of a token other than the position.
 pub(super) struct TokenMaker {
     pub(super) fingerprint: u64,
     pub(super) key: Option<Arc<TokenKey>>,
@@ -57,9 +57,9 @@ pub(super) struct TokenMaker {
 /// How far to read ahead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
-    /// Pages of a part that wait for the caller.
+    /// Fetched pages of a part that wait for the caller.
     pub(super) pages: usize,
-    /// Parts that are fetched side by side.
+    /// Parts that are fetched concurrently.
     pub(super) parts: usize,
     pub(super) ordered: bool,
 }
@@ -76,7 +76,7 @@ struct Running<T> {
     left: Option<usize>,
 }
 
-/// A part, or some points, being read.
+/// A part, or some points, that are being read.
 struct Lane<T> {
     first: usize,
     count: usize,
@@ -145,7 +145,7 @@ impl<T: Send + 'static> Stream for Pages<T> {
 }
 
 impl<T: Send + 'static> Running<T> {
-    /// Whether no entity can follow.
+    /// Whether there are no more entities.
     fn is_done(&self) -> bool {
         let is_read = self.lanes.is_empty() && self.next_piece >= self.source.pieces.len();
         is_read || self.left == Some(0)
@@ -158,7 +158,7 @@ impl<T: Send + 'static> Running<T> {
         self.open_lanes();
         let deliverable = if self.ahead.ordered { 1 } else { self.lanes.len() };
         for (index, lane) in self.lanes.iter_mut().enumerate() {
-            // What nobody waits for runs by itself.
+            // A page that nobody waits for yet is fetched in a task of its own.
             let is_awaited = index < deliverable && self.ahead.pages == 0;
             lane.start(&self.source, self.left, self.ahead.pages.max(1), !is_awaited);
             lane.poll(context);
@@ -207,7 +207,7 @@ impl<T: Send + 'static> Running<T> {
     }
 
     fn open_lanes(&mut self) {
-        // Few entities are asked for: the first part may well have them all.
+        // Few entities are wanted: the first part may well have them all.
         let is_small = self.left.is_some_and(|left| left <= PAGE_ITEMS_MAX);
         let lanes_max = if is_small && self.ahead.ordered { 1 } else { self.ahead.parts };
         while self.lanes.len() < lanes_max.max(1) && self.next_piece < self.source.pieces.len() {
@@ -225,7 +225,7 @@ impl<T: Send + 'static> Running<T> {
 }
 
 impl<T: Send + 'static> Lane<T> {
-    /// Begins to fetch the next page, unless enough of them wait.
+    /// Begins to fetch the next page, unless enough pages are waiting.
     fn start(
         &mut self,
         source: &Arc<Source<T>>,
@@ -262,7 +262,7 @@ impl<T: Send + 'static> Lane<T> {
     }
 }
 
-/// Runs `work` whether or not it is polled, if there is a runtime; dropped, it ends.
+/// Runs `work` as a task, if there is a runtime, so that it proceeds without being polled; dropping it aborts it.
 fn spawned<T, W>(work: W) -> BoxFuture<'static, Result<T, Error>>
 where
     T: Send + 'static,
@@ -283,7 +283,7 @@ impl<T> Future for Task<T> {
         match ready!(Pin::new(&mut self.0).poll(context)) {
             Ok(result) => Poll::Ready(result),
             Err(error) => match error.try_into_panic() {
-                // A type's `read` has panicked: that is for its caller to see.
+                // A type's `read` has panicked: pass the panic on to the caller.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Poll::Ready(Err(Error::protocol("the runtime is shutting down"))),
             },
@@ -315,8 +315,8 @@ impl<T: Send + 'static> Entities<T> {
 }
 
 impl<T: Send + 'static> Entities<T> {
-    /// All entities in an order of your own, which the service does not have. More than `at_most` are an
-    /// error.
+    /// All entities, sorted in memory: the service returns them in key order only. Fails if there are more than
+    /// `at_most`.
     pub async fn sorted_in_memory(
         mut self,
         at_most: usize,

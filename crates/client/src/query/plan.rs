@@ -1,21 +1,21 @@
-//! How a query will be run, found from its filter alone (C-7.5).
+//! How a query will be run, decided from its filter alone (C-7.5).
 //!
 //! A filter that names rows, or several partitions, is cut into parts: disjoint key ranges in key order,
-//! each a point read or a query of one partition. Their results one after the other are what the filter as
-//! it was written returns, in the same order.
+//! each a point read or a query of one partition. Their concatenated results are what the original filter
+//! returns, in the same order.
 
 use lazuli_model::key::compare;
 use lazuli_model::{EntityKey, Filter, Operator, Property, Value};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Alternatives of a filter that are looked at one by one. A filter with more is sent as it was written.
+/// Alternatives of a filter that are examined one by one. A filter with more is sent unchanged.
 const CASES_MAX: usize = 10_000;
 
-/// Comparisons that the reference allows in a filter. The service takes more (T-4.26).
+/// Comparisons that the documentation allows in a filter. The service accepts more (T-4.26).
 const COMPARISONS_DOCUMENTED: usize = 15;
 
-/// What a query reads to find its entities, from the cheapest to the dearest.
+/// What a query reads to find its entities, from the cheapest to the most expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum QueryClass {
@@ -23,9 +23,9 @@ pub enum QueryClass {
     Point,
     /// Several entities, each by both keys.
     MultiPoint,
-    /// A range of row keys in one partition, or in each of some.
+    /// A range of row keys in one partition, or in each of several.
     Range,
-    /// One partition from end to end, or each of some.
+    /// One whole partition, or several.
     PartitionScan,
     /// A range of partitions.
     PartitionRange,
@@ -47,23 +47,23 @@ impl QueryClass {
     }
 }
 
-/// What a query will do, without doing it.
+/// What a query will do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
     /// What is read to find the entities.
     pub class: QueryClass,
-    /// The filter, as it was written.
+    /// The original filter.
     pub filter_text: String,
-    /// The properties asked for; empty if all are.
+    /// The selected properties; empty if all are.
     pub select: Vec<String>,
-    /// Requests that are sent at least. Pages add to them.
+    /// The least number of requests. Paging adds to it.
     pub requests_min: usize,
-    /// What could be better.
+    /// What could be improved.
     pub hints: Vec<Hint>,
 }
 
-/// Something a query could do better, or may not do as expected.
+/// Something that a query could do better, or that may surprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
@@ -71,15 +71,15 @@ pub enum Hint {
     ScansTable,
     /// Only the partition key narrows the search: every entity of the partition is read.
     ScansPartition,
-    /// The service reads everything for an `or` of keys. Without `as_written` it is cut into parts.
+    /// The service scans for an `or` of keys. Without `as_written` the filter is cut into parts.
     OrOfKeys,
-    /// More comparisons than the reference allows; the service takes more (T-4.26).
+    /// More comparisons than the documentation allows; the service accepts more (T-4.26).
     ManyComparisons(usize),
-    /// An entity without this property is not found by `ne` (T-4.35).
+    /// `ne` does not find an entity without this property (T-4.35).
     NeNeedsProperty(String),
     /// No index serves Timestamp.
     TimestampHasNoIndex,
-    /// All parts are in one partition, whose throughput they share: running them side by side gains
+    /// All parts are in one partition, whose throughput they share: running them concurrently gains
     /// little.
     OnePartition,
 }
@@ -115,8 +115,8 @@ pub(crate) enum Part {
     Query(Option<Filter>),
 }
 
-/// Cuts a filter into parts that are disjoint and in key order. One part is the filter as it was written,
-/// unless it has to be rewritten to name its partition in front.
+/// Cuts a filter into parts that are disjoint and in key order. A single part is the original filter, unless it
+/// has to be rewritten to name its partition first.
 pub(crate) fn parts(filter: &Filter) -> Vec<Part> {
     let whole = || vec![Part::Query(Some(filter.clone()))];
     let Some(mut cases) = cases(filter) else { return whole() };
@@ -171,7 +171,7 @@ pub(crate) fn class(filter: Option<&Filter>, parts: usize) -> QueryClass {
     if cases.iter().all(is_ranged) { QueryClass::PartitionRange } else { QueryClass::TableScan }
 }
 
-/// What to say about a query of a class.
+/// The hints for a query of a class.
 pub(crate) fn hints(filter: Option<&Filter>, class: QueryClass, parts: &[Part]) -> Vec<Hint> {
     let mut hints = Vec::new();
     match class {
@@ -227,7 +227,7 @@ fn visit(filter: &Filter, comparison: &mut impl FnMut(&Property, Operator)) {
     }
 }
 
-/// An alternative of a filter: the keys it fixes, and what else it asks.
+/// An alternative of a filter: the keys it fixes, and its other conditions.
 #[derive(Clone, Debug, Default)]
 struct Case {
     partition: Option<String>,
@@ -236,7 +236,7 @@ struct Case {
 }
 
 impl Case {
-    /// Both together; `None` if they ask for different keys.
+    /// Both together; `None` if they need different keys.
     fn and(&self, other: &Self) -> Option<Self> {
         let key = |a: &Option<String>, b: &Option<String>| match (a, b) {
             (Some(a), Some(b)) if a != b => None,
@@ -264,7 +264,7 @@ impl Case {
         });
         match keys {
             Some(key) if cases.iter().any(|case| case.rest.is_empty()) => Part::Point(key),
-            // No entity has such a key, or a condition is left.
+            // No entity can have such a key, or a condition is left.
             _ => Part::Query(Self::joined(cases)),
         }
     }
@@ -288,7 +288,7 @@ impl Case {
             let row = named(Property::RowKey, &case.row).filter(|_| !same_row);
             match row.into_iter().chain(case.rest.iter().cloned()).reduce(Filter::and) {
                 Some(alternative) => alternatives.push(alternative),
-                // It has all of the partition, or of the row.
+                // It selects the whole partition, or the whole row.
                 None => return Some(front),
             }
         }
@@ -296,7 +296,7 @@ impl Case {
     }
 }
 
-/// The alternatives of a filter, as far as they are about keys; `None` if they are too many.
+/// The alternatives of a filter, as far as they are about keys; `None` if there are too many.
 fn cases(filter: &Filter) -> Option<Vec<Case>> {
     let cases = match filter {
         Filter::Constant(true) => vec![Case::default()],

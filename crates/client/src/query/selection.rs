@@ -12,7 +12,7 @@ use crate::layout::Layout;
 pub struct Selection {
     pub(super) filter: Option<Filter>,
     pub(super) fault: Option<Error>,
-    /// Whether it names the rows of the type already.
+    /// Whether it already names the rows of the type.
     pub(super) is_narrow: bool,
 }
 
@@ -22,7 +22,7 @@ impl Selection {
         Self { filter: None, fault: None, is_narrow: false }
     }
 
-    /// The same once more, for another table; an error if it cannot be asked for.
+    /// The same selection for another table; an error if it is invalid.
     #[cfg(feature = "patterns")]
     pub(crate) fn again(&self) -> Result<Self, Error> {
         match &self.fault {
@@ -33,12 +33,12 @@ impl Selection {
         }
     }
 
-    /// A selection that cannot be asked for.
+    /// A selection that makes the query fail.
     pub(crate) fn refused(self, error: Error) -> Self {
         Self { fault: self.fault.or(Some(error)), ..self }
     }
 
-    /// A range of keys, if there are such keys.
+    /// A range of keys, if the keys are valid.
     pub(crate) fn of_keys(filter: Result<Filter, KeyError>) -> Self {
         match filter {
             Ok(filter) => Self { filter: Some(filter), fault: None, is_narrow: true },
@@ -53,7 +53,7 @@ impl From<Filter> for Selection {
     }
 }
 
-/// The condition that rows of a type fulfil, as far as its declaration tells.
+/// The condition that rows of a type meet, as far as its declaration shows.
 pub(super) fn own_rows<T: TableEntity>() -> Option<Filter> {
     let Layout { row_prefix, own_after, .. } = T::LAYOUT;
     let prefix = (!row_prefix.is_empty()).then(|| crate::filter::row().starts_with(row_prefix));

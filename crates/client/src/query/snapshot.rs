@@ -11,11 +11,11 @@ use lazuli_model::TableName;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 
-/// A snapshot that the first request of a query makes, and that ends with its last.
+/// A snapshot that the first request of a query creates and the last one ends.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     name: OnceCell<String>,
-    /// Parts of the query that are not read to their end.
+    /// Parts of the query that are not finished.
     unfinished: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl Snapshot {
         Self { name: OnceCell::new(), unfinished: AtomicUsize::new(parts) }
     }
 
-    /// Options of a request that reads the snapshot, which is made if there is none yet.
+    /// Options of a request that reads the snapshot; creates it if necessary.
     pub(super) async fn reading(
         &self,
         account: &Account,
@@ -36,7 +36,8 @@ impl Snapshot {
         with_snapshot(options.clone(), name)
     }
 
-    /// Notes that so many parts were read to their end; the last ends the snapshot. A query that is left before ends it by time.
+    /// Notes that this many parts were read to their end; the last one ends the snapshot. That of an abandoned query
+    /// expires.
     pub(super) async fn finish(
         &self,
         account: &Account,
@@ -46,7 +47,7 @@ impl Snapshot {
     ) {
         let before = self.unfinished.fetch_sub(parts, Ordering::AcqRel);
         if let Some(name) = self.name.get().filter(|_| before == parts) {
-            // What is not ended ends by itself.
+            // If this fails, the snapshot expires.
             let _ = ask(account, table, &format!("{name};end"), options).await;
         }
     }

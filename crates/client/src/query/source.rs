@@ -21,20 +21,20 @@ const NEXT_PARTITION_KEY: HeaderName =
     HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 
-/// Point reads of one page under way at one time (C-7.3).
+/// Concurrent point reads for one page (C-7.3).
 pub(crate) const POINTS_AT_ONCE: usize = 16;
 
-/// Entities that are decrypted at one time: their key may be in a service.
+/// Entities decrypted concurrently: their key may be in a service.
 const OPENED_AT_ONCE: usize = 16;
 
-/// Where a page of a part begins, in the service's own words.
+/// Where a page of a part begins: the service's continuation keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) partition: Option<String>,
     pub(crate) row: Option<String>,
 }
 
-/// Some entities of a part, and where it goes on.
+/// Some entities of a part, and where it continues.
 pub(super) struct Fetched<T> {
     pub(super) items: Vec<Loaded<T>>,
     pub(super) next: Option<Position>,
@@ -53,7 +53,7 @@ pub(super) struct Source<T> {
     pub(super) account: Account,
     pub(super) table: TableName,
     pub(super) pieces: Vec<Piece>,
-    /// Of every point read: the selection.
+    /// For every point read: the selection.
     pub(super) point_query: String,
     pub(super) page_size: Option<usize>,
     pub(super) options: CallOptions,
@@ -62,16 +62,16 @@ pub(super) struct Source<T> {
     pub(super) class: &'static str,
     #[cfg(feature = "patterns")]
     pub(super) facts: Option<crate::patterns::advisor::FilterFacts>,
-    /// Pages without entities since the last one that had some.
+    /// Empty pages since the last page with entities.
     #[cfg(feature = "patterns")]
     pub(super) empty_pages: std::sync::atomic::AtomicU32,
     pub(super) decode: Decode<T>,
     pub(super) skips_bad: bool,
-    /// What the type of the table declares.
+    /// The declaration of the table's type.
     pub(super) declared: Declared,
-    /// The properties that are asked for; empty if all are.
+    /// The selected properties; empty if all are.
     pub(super) select: Vec<String>,
-    /// The moment that all pages are of, if there is one.
+    /// The snapshot that all pages read, if there is one.
     pub(super) snapshot: Option<Snapshot>,
 }
 
@@ -90,15 +90,15 @@ impl Piece {
     }
 }
 
-/// Bytes of a small entity in a page.
+/// Size of a small entity in a page.
 const ENTITY_BYTES_FEW: usize = 256;
 
-/// What `read` makes of the entities of a page, or its first fault.
+/// The entities of a page, each mapped by `read`, or the first error.
 fn read_items<T>(
     body: &[u8],
     mut read: impl FnMut(json::AnsweredEntity<'_>) -> Result<Option<T>, Error>,
 ) -> Result<Vec<T>, Error> {
-    // Room for the entities of most pages: what a list copies when it grows is more than they take.
+    // Room for the entities of most pages: growing a vector would copy more bytes than this takes.
     let mut items = Vec::with_capacity((body.len() / ENTITY_BYTES_FEW).min(PAGE_ITEMS_MAX));
     let mut fault = None;
     json::read_feed(body, |entity| match read(entity) {
@@ -112,20 +112,20 @@ fn read_items<T>(
 }
 
 impl<T: Send + 'static> Source<T> {
-    /// How many pieces, from `first` on, one page covers: one query, or some points.
+    /// How many pieces, from `first` on, one page covers: one query, or several points.
     pub(super) fn pieces_of_page(&self, first: usize, wanted: Option<usize>) -> usize {
         let is_point = |piece: &&Piece| matches!(piece, Piece::Point(_));
         let points = self.pieces.iter().skip(first).take_while(is_point);
         points.take(self.page_items(wanted)).count().max(1)
     }
 
-    /// Entities of a page, at most.
+    /// The most entities in a page.
     fn page_items(&self, wanted: Option<usize>) -> usize {
         let size = self.page_size.unwrap_or(PAGE_ITEMS_MAX);
         size.min(wanted.unwrap_or(size)).max(1)
     }
 
-    /// Fetches a page that covers `count` pieces. An error changes nothing: it can be fetched again.
+    /// Fetches a page that covers `count` pieces. An error changes nothing: the page can be fetched again.
     pub(super) async fn fetch(
         &self,
         first: usize,
@@ -168,7 +168,7 @@ impl<T: Send + 'static> Source<T> {
         item.map_err(|error| error.at("get", Some(self.table.as_str()), Some(&key)))
     }
 
-    /// What a row becomes; `None` if it is left out.
+    /// Decodes a row; `None` if it is left out.
     fn item(
         &self,
         entity: json::AnsweredEntity<'_>,
@@ -177,7 +177,7 @@ impl<T: Send + 'static> Source<T> {
         self.skip_bad(Loaded::from_answer(entity, etag, self.declared.all, &*self.decode))
     }
 
-    /// What an encrypted row becomes.
+    /// Decrypts and decodes a row.
     async fn opened(&self, raw: Loaded<Entity>) -> Result<Option<Loaded<T>>, Error> {
         let (declared, decode) = (self.declared, &*self.decode);
         self.skip_bad(codec::open(&self.account, raw, declared, &self.select, decode).await)
@@ -223,7 +223,7 @@ impl<T: Send + 'static> Source<T> {
         Ok(Fetched { items, next })
     }
 
-    /// Options of a request.
+    /// The options of a request.
     async fn options(&self) -> Result<CallOptions, Error> {
         match &self.snapshot {
             Some(snapshot) => snapshot.reading(&self.account, &self.table, &self.options).await,

@@ -1,4 +1,4 @@
-//! Cuts a table into ranges of partitions that can be read apart (C-12.8, P-19.2).
+//! Cuts a table into ranges of partitions that can be read separately (C-12.8, P-19.2).
 
 use super::Query;
 use crate::BoxFuture;
@@ -16,37 +16,37 @@ use std::str::FromStr;
 
 const PREFIX: &str = "lzr1.";
 
-/// Keys that are sampled for each range: more make ranges more alike.
+/// Keys sampled for each range: more of them make the ranges more equal.
 const SAMPLES_PER_RANGE: usize = 4;
-/// Requests that sampling takes at most, for each range and in all.
+/// Sampling requests at most, per range and in all.
 const PROBES_PER_RANGE: usize = 16;
 const PROBES: usize = 64;
 
-/// Characters of a text between two others, at most: keys that differ later are not told apart.
+/// The longest text made between two others: keys that differ only later are treated as equal.
 const BETWEEN_CHARS_MAX: usize = 256;
 
 /// A range of a table's partitions. Its text can be given to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanRange {
     table: String,
-    /// The first partition key; `None` from the beginning.
+    /// The first partition key; `None` for the start of the table.
     from: Option<String>,
-    /// The partition key after the last; `None` to the end.
+    /// The partition key after the last; `None` for the end of the table.
     to: Option<String>,
 }
 
 impl ScanRange {
-    /// The first partition key of the range; `None` if it begins with the table.
+    /// The first partition key of the range; `None` if the range begins with the table.
     pub fn start(&self) -> Option<&str> {
         self.from.as_deref()
     }
 
-    /// The first partition key after the range; `None` if it ends with the table.
+    /// The first partition key after the range; `None` if the range ends with the table.
     pub fn end(&self) -> Option<&str> {
         self.to.as_deref()
     }
 
-    /// The condition that entities of the range fulfil; `None` if all do.
+    /// The condition that entities of the range meet; `None` if all do.
     pub(super) fn filter(&self) -> Option<Filter> {
         let from = self.from.as_ref().map(|from| col("PartitionKey").ge(&**from));
         let to = self.to.as_ref().map(|to| col("PartitionKey").lt(&**to));
@@ -100,7 +100,7 @@ impl FromStr for ScanRange {
     }
 }
 
-/// A cut of a table that is being described.
+/// A split that has not been run yet.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Split {
     table: Table<Entity>,
@@ -117,7 +117,7 @@ impl Split {
 
     async fn run(self) -> Result<Vec<ScanRange>, Error> {
         let keys = self.sample().await?;
-        // Before the first key there is nothing to cut off.
+        // No range begins before the first key.
         let keys = keys.get(1..).unwrap_or_default();
         let count = self.ranges.min(keys.len() + 1);
         let cuts = (1..count).filter_map(|cut| keys.get((cut * (keys.len() + 1) / count) - 1));
@@ -141,7 +141,7 @@ impl Split {
         alphabet.learn(&first);
         let mut keys = vec![first.clone()];
         let mut gaps = vec![Gap { low: first, high: None, width: 1.0 }];
-        let probes_max = PROBES + PROBES_PER_RANGE.saturating_mul(self.ranges);
+        let probes_max = PROBES_PER_RANGE.saturating_mul(self.ranges).saturating_add(PROBES);
         for _ in 0..probes_max {
             if keys.len() >= SAMPLES_PER_RANGE.saturating_mul(self.ranges) {
                 break;
@@ -165,7 +165,7 @@ impl Split {
                     gaps.push(Gap { low: key.clone(), high: gap.high, width });
                     keys.push(key);
                 }
-                // Nothing is there: the rest is as dense as the whole was taken to be, or nearly.
+                // Nothing is there: assume that the rest is nearly as dense as the whole was.
                 None => gaps.push(Gap { low: gap.low, high: Some(middle), width: gap.width * 0.9 }),
             }
         }
@@ -194,9 +194,9 @@ impl IntoFuture for Split {
 /// Keys that may lie between two places.
 struct Gap {
     low: String,
-    /// `None` to the end.
+    /// `None` for the end of the table.
     high: Option<String>,
-    /// As a part of the whole, as far as known.
+    /// As a fraction of the whole, estimated.
     width: f64,
 }
 
@@ -228,7 +228,7 @@ impl Alphabet {
         let mut high = high.map(str::chars);
         for _ in 0..BETWEEN_CHARS_MAX {
             let (l, h) = (low.next(), high.as_mut().map(Iterator::next));
-            // Places of the characters, counted from one: zero is the end of a text.
+            // Positions of the characters, counted from one: zero is the end of a text.
             let place = |c: char| self.find(c).map_or_else(|at| at, |at| at + 1);
             let from = l.map_or(0, place);
             let to = match h {
@@ -241,13 +241,13 @@ impl Alphabet {
                 return Some(text);
             }
             match (l, h) {
-                // They part here: go on beside the low one, with no other bound.
+                // They diverge here: continue after the low one, without an upper bound.
                 (Some(l), _) if from < to => {
                     text.push(l);
                     high = None;
                 }
                 (Some(l), _) => text.push(l),
-                // The low one has ended: go on beside the high one.
+                // The low one has ended: continue below the high one.
                 (None, Some(Some(h))) => text.push(h),
                 (None, _) => return None,
             }

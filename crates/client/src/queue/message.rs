@@ -1,4 +1,4 @@
-//! Messages: what is received, peeked at and sent.
+//! Messages: received, peeked at and sent.
 
 use crate::error::{Error, ErrorKind};
 use crate::rest::too_large;
@@ -9,49 +9,49 @@ use lazuli_model::Timestamp;
 use lazuli_model::limits::MESSAGE_TEXT_BYTES_MAX;
 use lazuli_wire::xml::{self, AnsweredMessage};
 
-/// How the body of a message is written as text.
+/// How the body of a message is encoded as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageEncoding {
-    /// Base64, what the hosted functions and the older clients expect. 48 KiB of body at most.
+    /// Base64, as the hosted functions and the older clients expect. At most 48 KiB of body.
     Base64,
-    /// As it stands. The body must be UTF-8 without characters that XML cannot hold.
+    /// Unchanged. The body must be UTF-8 without characters that XML cannot represent.
     Text,
 }
 
-/// What proves that a message was taken: good until the message is updated, or taken again.
+/// Proof that a message was received: valid until the message is updated or received again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The message's id.
     pub id: String,
-    /// The service's own text.
+    /// The service's opaque text.
     pub pop_receipt: String,
 }
 
-/// A message that was taken.
+/// A message that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
     /// The service's id of the message.
     pub id: String,
-    /// Updates and deletes it.
+    /// For updating and deleting it.
     pub receipt: Receipt,
-    /// How often it was taken, this time counted.
+    /// How often it was received, including this time.
     pub dequeue_count: u32,
     /// When it was sent.
     pub inserted: Timestamp,
-    /// When it goes by itself.
+    /// When it expires.
     pub expires: Timestamp,
-    /// When others see it again.
+    /// When it becomes visible to others again.
     pub next_visible: Timestamp,
-    /// What was sent.
+    /// The body.
     pub body: Bytes,
-    /// How `body` was written: [`MessageEncoding::Text`] if the queue's messages are base64 and this one
-    /// is not. Its body is then the text as it stands.
+    /// The encoding of `body`: [`MessageEncoding::Text`] if the queue's messages are base64 but this one is not; its
+    /// body is then the text unchanged.
     pub encoding: MessageEncoding,
 }
 
 impl Message {
-    /// The body as a value in JSON.
+    /// The body, parsed as JSON.
     pub fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(not_json)
     }
@@ -78,26 +78,26 @@ impl Message {
     }
 }
 
-/// A message that was looked at.
+/// A message that was peeked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeekedMessage {
     /// The service's id of the message.
     pub id: String,
-    /// How often it was taken.
+    /// How often it was received.
     pub dequeue_count: u32,
     /// When it was sent.
     pub inserted: Timestamp,
-    /// When it goes by itself.
+    /// When it expires.
     pub expires: Timestamp,
-    /// What was sent.
+    /// The body.
     pub body: Bytes,
     /// As in [`Message`].
     pub encoding: MessageEncoding,
 }
 
 impl PeekedMessage {
-    /// The body as a value in JSON.
+    /// The body, parsed as JSON.
     pub fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(not_json)
     }
@@ -121,18 +121,18 @@ impl PeekedMessage {
 pub struct SentMessage {
     /// The service's id of the message.
     pub id: String,
-    /// Updates and deletes it, until somebody takes it.
+    /// For updating and deleting it, until a consumer receives it.
     pub receipt: Receipt,
     /// When it was sent, by the service's clock.
     pub inserted: Timestamp,
-    /// When it goes by itself.
+    /// When it expires.
     pub expires: Timestamp,
-    /// From when on it can be taken.
+    /// When it becomes visible.
     pub next_visible: Timestamp,
 }
 
 impl SentMessage {
-    /// The message that the answer to a put describes.
+    /// Parses the answer to a put.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Error> {
         let message = xml::read_messages(body).map_err(Error::protocol)?.pop();
         let message = message.ok_or_else(|| Error::protocol("the answer has no message"))?;
@@ -146,7 +146,7 @@ impl SentMessage {
     }
 }
 
-/// The request body that carries a message's body (C-17.2).
+/// The request body for a message (C-17.2).
 pub(super) fn encode(body: &[u8], encoding: MessageEncoding) -> Result<Bytes, Error> {
     let not_text = || Error::new(ErrorKind::Body("is not text that XML can hold".into()));
     let text = match encoding {
@@ -164,8 +164,8 @@ pub(super) fn encode(body: &[u8], encoding: MessageEncoding) -> Result<Bytes, Er
     Ok(out.into())
 }
 
-/// A text that is not base64 does not make its message unreadable: others that were taken with it would
-/// stay hidden.
+/// A text that is not base64 does not make the message unreadable: an error would leave the messages received with
+/// it hidden.
 fn decode(text: String, encoding: MessageEncoding) -> (Bytes, MessageEncoding) {
     let decoded = match encoding {
         MessageEncoding::Base64 => STANDARD.decode(&text).ok(),

@@ -33,12 +33,12 @@ impl Queues {
         Ok(Queue::new(self.account.clone(), name))
     }
 
-    /// Creates a queue unless it exists. One that exists keeps its messages and metadata.
+    /// Creates a queue unless it exists. An existing one keeps its messages and metadata.
     pub async fn create_if_missing(&self, name: &str) -> Result<Queue, Error> {
         let queue = self.queue(name)?;
         let call = queue.call("create queue", Method::PUT, "", Parameters::new());
         match queue.exchange(call).await {
-            // It exists with metadata.
+            // It exists with other metadata.
             Err(error) if error.code() == Some("QueueAlreadyExists") => Ok(queue),
             answer => answer.map(|_| queue),
         }
@@ -54,13 +54,13 @@ impl Queues {
             .map_err(|error| queue.place("delete queue", error))
     }
 
-    /// Asks for a key that signs tokens for queues. It needs a bearer token, and lives from now for `life`,
-    /// at most seven days.
+    /// Requests a key that signs tokens for queues. Needs a bearer token. The key is valid from now for `life`, at
+    /// most seven days.
     pub fn user_delegation_key(&self, life: Duration) -> Request<UserDelegationKey> {
         fetch_user_delegation_key(&self.account, StorageService::Queue, life)
     }
 
-    /// The names of all queues that begin with `prefix`, in order.
+    /// The names of all queues whose name begins with `prefix`, in order.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
         rest::list_names(&self.account, StorageService::Queue, "list queues", prefix, |body| {
             let page = xml::read_queues(body).map_err(Error::protocol)?;

@@ -1,4 +1,4 @@
-//! Send, receive, update: the verbs with options.
+//! Send, receive, update: the operations with options.
 
 use super::message::{self, Message, Receipt, SentMessage};
 use super::{Queue, check_count};
@@ -19,23 +19,23 @@ const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
 const NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
-/// Whole seconds, the unit of the service; a part of a second counts as a whole one.
+/// Whole seconds, the unit of the service, rounded up.
 fn seconds(duration: Duration) -> i64 {
     let whole = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i64::try_from(whole).unwrap_or(i64::MAX)
 }
 
-/// A message that a transaction puts into a queue.
+/// A message that a transaction sends to a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct MessagePart {
     pub(crate) queue: QueueName,
-    /// The whole address that the message is posted to.
+    /// The full address that the message is posted to.
     pub(crate) target: String,
-    /// The queue's own XML.
+    /// The request body, in the queue service's XML.
     pub(crate) body: Bytes,
 }
 
-/// The sending of a message.
+/// A message that has not been sent yet.
 #[derive(Debug)]
 #[must_use = "nothing is sent before `.await`"]
 pub struct SendMessage {
@@ -53,30 +53,30 @@ impl SendMessage {
         Self { queue, body, delay: Duration::ZERO, time_to_live: None, options }
     }
 
-    /// Hides the message at first: up to 7 days, in whole seconds.
+    /// Hides the message at first, for up to 7 days, in whole seconds.
     pub fn delay(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// How long the message lives, in whole seconds; 7 days unless said otherwise.
+    /// How long the message lives, in whole seconds; 7 days by default.
     pub fn time_to_live(self, life: Duration) -> Self {
-        // Less than a second would be none: the service takes one.
+        // The service accepts one second or more.
         let life = TimeToLive::parse(seconds(life).max(1));
         Self { time_to_live: life, ..self }
     }
 
-    /// The message does not go by itself.
+    /// The message never expires.
     pub fn never_expires(self) -> Self {
         Self { time_to_live: Some(TimeToLive::Never), ..self }
     }
 
-    /// How long it may take with all its attempts.
+    /// Limits the time of the operation with all its attempts.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
     }
 
-    /// The message as a part of a transaction: the queue, and what the part says.
+    /// The message as a part of a transaction: the queue, and the content of the part.
     pub(crate) fn into_part(self) -> Result<MessagePart, Error> {
         let queue = &self.queue;
         let query = self.query().map_err(|error| queue.place("send", error))?;
@@ -138,7 +138,7 @@ impl IntoFuture for SendMessage {
     }
 }
 
-/// The taking of messages.
+/// A receive that has not been sent yet.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Receive {
     queue: Queue,
@@ -152,13 +152,12 @@ impl Receive {
         Self { queue: queue.clone(), count, visibility: None, options: CallOptions::default() }
     }
 
-    /// How long others do not see the messages: 1 s to 7 days, in whole seconds; 30 s unless said
-    /// otherwise.
+    /// How long the messages are hidden from others: 1 s to 7 days, in whole seconds; 30 s by default.
     pub fn visibility(self, visibility: Duration) -> Self {
         Self { visibility: Some(visibility), ..self }
     }
 
-    /// How long it may take with all its attempts.
+    /// Limits the time of the operation with all its attempts.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
@@ -176,7 +175,7 @@ impl Receive {
         let query = Parameters::new()
             .and("numofmessages", &count)
             .and_if("visibilitytimeout", visibility.as_deref());
-        // It counts as a read: if the answer is lost, its messages come back by themselves.
+        // It counts as a read: if the answer is lost, its messages become visible again by themselves.
         let mut call = queue.messages_call("receive", Method::GET, query);
         call.options = self.options;
         let answer = queue.exchange(call).await?;
@@ -194,7 +193,7 @@ impl IntoFuture for Receive {
     }
 }
 
-/// A change of a message that was taken. Its receipt is void afterwards: use the new one.
+/// An update of a received message. Its receipt is void afterwards: use the new one.
 #[must_use = "nothing is sent before `.await`"]
 pub struct UpdateMessage {
     queue: Queue,
@@ -215,19 +214,18 @@ impl UpdateMessage {
         }
     }
 
-    /// How long from now others do not see the message, to 7 days; they see it at once unless this is
-    /// said.
+    /// How long the message is hidden from now on, up to 7 days; by default it becomes visible at once.
     pub fn visibility(self, visibility: Duration) -> Self {
         Self { visibility, ..self }
     }
 
-    /// Another body.
+    /// Replaces the body.
     pub fn body(self, body: impl Into<Bytes>) -> Self {
         let body = message::encode(&body.into(), self.queue.encoding);
         Self { body: Some(body), ..self }
     }
 
-    /// How long it may take with all its attempts.
+    /// Limits the time of the operation with all its attempts.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self

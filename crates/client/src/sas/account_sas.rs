@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::error::Error;
 use lazuli_wire::sas::{AccountSas, Permissions, ResourceTypes};
 
-/// The services that a token is for.
+/// The services that a token covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SasServices {
     /// Tables.
@@ -29,8 +29,7 @@ impl SasServices {
 }
 
 impl Account {
-    /// Begins a token for the tables of this account, all of them and their entities. It is signed
-    /// locally: no request is made.
+    /// Begins a token for all tables of this account and their entities. It is signed locally, without a request.
     pub fn sas(&self, permissions: Permissions) -> AccountSasBuilder {
         AccountSasBuilder {
             account: self.clone(),
@@ -42,7 +41,7 @@ impl Account {
     }
 }
 
-/// A token for an account that is being described.
+/// A token for an account, not signed yet.
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct AccountSasBuilder {
@@ -56,13 +55,13 @@ pub struct AccountSasBuilder {
 impl AccountSasBuilder {
     sas_terms!();
 
-    /// The services that the token is for; tables unless said otherwise.
+    /// The services that the token covers, by default tables.
     pub fn services(self, services: SasServices) -> Self {
         Self { services, ..self }
     }
 
-    /// The types of resources that the token is for; containers (tables, queues) and objects (entities,
-    /// messages) unless said otherwise. Service properties need [`ResourceTypes::SERVICE`].
+    /// The types of resources that the token covers, by default containers (tables, queues) and objects (entities,
+    /// messages). Service properties need [`ResourceTypes::SERVICE`].
     pub fn resource_types(self, resource_types: ResourceTypes) -> Self {
         Self { resource_types, ..self }
     }
@@ -103,7 +102,7 @@ impl AccountSasBuilder {
     }
 }
 
-/// The letters in the order of the documentation.
+/// The letters in the documented order.
 fn ordered(permissions: Permissions) -> String {
     let letters = permissions.letters();
     "rwdlacup".chars().filter(|letter| letters.contains(*letter)).collect()

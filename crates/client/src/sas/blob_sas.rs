@@ -7,7 +7,7 @@ use crate::error::Error;
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::sas::{BlobDelegationSas, BlobSas, Permissions};
 
-/// The first version whose tokens say what they are for, as this library's requests do (C-17.6).
+/// The first version whose tokens say what they are for; it is also the version of this library's requests (C-17.6).
 const VERSION: &str = "2021-12-02";
 
 const OF_BLOB: Permissions = Permissions::READ
@@ -29,21 +29,21 @@ const CONTAINER: Letters = Letters {
 };
 
 impl Container {
-    /// Begins a token for this container and all its blobs. It is signed locally: no request is made.
+    /// Begins a token for this container and all its blobs. It is signed locally, without a request.
     pub fn sas(&self, permissions: Permissions) -> BlobSasBuilder {
         BlobSasBuilder::new(self.account(), self.name().to_owned(), &CONTAINER, permissions)
     }
 }
 
 impl Blob {
-    /// Begins a token for this blob. It is signed locally: no request is made.
+    /// Begins a token for this blob. It is signed locally, without a request.
     pub fn sas(&self, permissions: Permissions) -> BlobSasBuilder {
         let path = format!("{}/{}", self.container_name(), self.name());
         BlobSasBuilder::new(self.account(), path, &BLOB, permissions)
     }
 }
 
-/// A token for a blob or a container that is being described.
+/// A token for a blob or a container, not signed yet.
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct BlobSasBuilder {
@@ -81,13 +81,13 @@ impl BlobSasBuilder {
     sas_terms!();
     sas_signer!();
 
-    /// Responses have this Content-Type, whatever the blob has.
+    /// Responses get this Content-Type, regardless of the blob's own.
     pub fn content_type(mut self, content_type: &str) -> Self {
         self.content_type = content_type.to_owned();
         self
     }
 
-    /// Responses have this Content-Disposition, such as `attachment; filename=report.pdf`.
+    /// Responses get this Content-Disposition, such as `attachment; filename=report.pdf`.
     pub fn content_disposition(mut self, content_disposition: &str) -> Self {
         self.content_disposition = content_disposition.to_owned();
         self

@@ -1,4 +1,4 @@
-//! User delegation keys: tokens that are signed with a key of the user, not of the account (C-16.1).
+//! User delegation keys: tokens signed with a key of the user instead of the account's (C-16.1).
 
 use crate::account::Account;
 use crate::call::{About, Answer, Call, CallOptions, X_MS_VERSION};
@@ -17,14 +17,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A key lives for at most so long.
+/// The longest validity of a key.
 const LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const QUERY: &str = "restype=service&comp=userdelegationkey";
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
-/// A key that the service gave to the user of a bearer token. Tokens signed with it permit what their
-/// letters and the user's roles both permit, and end with the key. `Debug` does not show its value.
+/// A key that the service issued to the user of a bearer token. Tokens signed with it permit what both their
+/// letters and the user's roles permit, and expire with the key. `Debug` does not show its value.
 #[derive(Clone)]
 pub struct UserDelegationKey {
     pub(super) account: Arc<str>,
@@ -34,17 +34,17 @@ pub struct UserDelegationKey {
 }
 
 impl UserDelegationKey {
-    /// When it ends, and with it all tokens that it signed.
+    /// When it expires, and with it all tokens that it signed.
     pub fn expires(&self) -> Option<Timestamp> {
         Timestamp::parse(&self.answer.expiry)
     }
 
-    /// The version that tokens are made for.
+    /// The version of the tokens.
     pub(super) fn sas_version(&self) -> &'static str {
         version(self.service)
     }
 
-    /// The key as tokens name it.
+    /// The fields of the key that go into tokens.
     pub(super) fn texts(&self) -> KeyTexts<'_> {
         KeyTexts {
             object_id: &self.answer.object_id,
@@ -67,8 +67,8 @@ impl fmt::Debug for UserDelegationKey {
     }
 }
 
-/// The first version that has such tokens for queues and tables; for blobs the one that this
-/// library sends (C-17.6).
+/// The first version with such tokens for queues and tables; for blobs the version of this library's
+/// requests (C-17.6).
 fn version(service: StorageService) -> &'static str {
     match service {
         StorageService::Blob => "2021-12-02",
@@ -77,14 +77,14 @@ fn version(service: StorageService) -> &'static str {
 }
 
 impl Tables {
-    /// Asks for a key that signs tokens for tables: see [`crate::TableSasBuilder::delegated_by`]. It needs a
-    /// bearer token, and lives from now for `life`, at most seven days.
+    /// Requests a key that signs tokens for tables: see [`crate::TableSasBuilder::delegated_by`]. Needs a
+    /// bearer token. The key is valid from now for `life`, at most seven days.
     pub fn user_delegation_key(&self, life: Duration) -> Request<UserDelegationKey> {
         fetch(self.account(), StorageService::Table, life)
     }
 }
 
-/// Asks a service for a key.
+/// Requests a key from a service.
 pub(crate) fn fetch(
     account: &Account,
     service: StorageService,
@@ -116,8 +116,8 @@ pub(crate) fn fetch(
     })
 }
 
-/// The account that tokens are signed for: as it was given, else as the address says it, which is the first
-/// segment of its path (emulators) or the first label of its host.
+/// The account name in signatures: the configured one, else the one in the address, which is the first segment of
+/// its path (emulators) or the first label of its host.
 fn account_name(account: &Account, service: StorageService) -> Option<String> {
     if let Some(name) = account.name() {
         return Some(name.to_owned());
@@ -151,7 +151,7 @@ fn call(
         body: Bytes::from(body),
         answer_bytes_max: ANSWER_BYTES_MAX,
         options,
-        // Two keys instead of one do no harm.
+        // A retry may create a second key, which does no harm.
         about: About { is_idempotent: true, ..About::default() },
     }
 }

@@ -10,11 +10,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Tokens that are kept at most, unless said otherwise.
+/// Tokens kept at most, by default.
 const TOKENS_MAX: usize = 100_000;
 
-/// Gives each user a token for their own partition, and gives the same one again while it has at least half
-/// of its life left. It makes no request.
+/// Issues each user a token for their own partition, and returns the same one again while it has at least half
+/// of its validity left. Makes no requests.
 ///
 /// ```
 /// # use lazuli_client::{Account, Error, Permissions};
@@ -37,8 +37,8 @@ pub struct SasIssuer {
     cache: Mutex<Cache>,
 }
 
-/// Tokens by partition, and the partitions in the order in which they got theirs: all tokens live equally
-/// long, so the oldest is the first to go.
+/// Tokens by partition, and the partitions in the order of issue: all tokens are valid for the same time, so the
+/// oldest is evicted first.
 #[derive(Debug, Default)]
 struct Cache {
     tokens: HashMap<Box<str>, Issued>,
@@ -52,7 +52,7 @@ struct Issued {
 }
 
 impl<T: TableEntity> Table<T> {
-    /// Gives tokens to many users: each for one partition of this table, good for `life`.
+    /// Issues tokens to many users: each for one partition of this table, valid for `life`.
     pub fn sas_issuer(&self, permissions: Permissions, life: Duration) -> SasIssuer {
         SasIssuer {
             builder: self.sas(permissions),
@@ -64,19 +64,19 @@ impl<T: TableEntity> Table<T> {
 }
 
 impl SasIssuer {
-    /// Keeps so many tokens at most; 100,000 unless said otherwise.
+    /// Limits the number of tokens kept, 100,000 by default.
     #[must_use]
     pub fn tokens_max(self, tokens_max: usize) -> Self {
         Self { tokens_max: tokens_max.max(1), ..self }
     }
 
-    /// Makes tokens that may be used with TLS only.
+    /// Restricts the tokens to TLS.
     #[must_use]
     pub fn https_only(self) -> Self {
         Self { builder: self.builder.https_only(), ..self }
     }
 
-    /// The token of a partition, which has at least half of its life left.
+    /// The token of a partition, with at least half of its validity left.
     pub fn token(&self, partition: &str) -> Result<SasToken, Error> {
         let now = self.builder.account.0.env.now();
         let half_seconds = self.life.as_secs() / 2;
@@ -87,7 +87,7 @@ impl SasIssuer {
                 return Ok(issued.token.clone());
             }
         }
-        // Signed without the lock: two callers may sign at once, and the last one is kept.
+        // Signed without holding the lock: two callers may sign concurrently, and the last token is kept.
         let (account, key) = signing_key(&self.builder.account)?;
         let signer = Signer::Account(account, key);
         let token =
@@ -97,12 +97,12 @@ impl SasIssuer {
         Ok(token)
     }
 
-    /// How many tokens are kept now.
+    /// The number of tokens kept now.
     pub fn cached(&self) -> usize {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).tokens.len()
     }
 
-    /// Forgets all tokens: after the key of the account was changed.
+    /// Discards all tokens; call it after changing the account key.
     pub fn clear(&self) {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Cache::default();
     }
@@ -112,7 +112,7 @@ impl Cache {
     fn insert(&mut self, partition: &str, issued: Issued, tokens_max: usize) {
         self.order.push_back((partition.into(), issued.at));
         self.tokens.insert(partition.into(), issued);
-        // A partition whose token was renewed stands in the order twice; its first place is void.
+        // A partition whose token was renewed is in the order twice; its earlier entry is void.
         while self.tokens.len() > tokens_max || self.order.len() > 2 * tokens_max {
             let Some((oldest, at)) = self.order.pop_front() else { return };
             if self.tokens.get(&oldest).is_some_and(|issued| issued.at == at) {

@@ -20,8 +20,8 @@ const LETTERS: Letters = Letters {
 };
 
 impl Queue {
-    /// Begins a token for this queue: to look at messages (`READ`), put (`ADD`), change (`UPDATE`), or
-    /// take and delete them (`PROCESS`). It is signed locally: no request is made.
+    /// Begins a token for this queue: to peek at messages (`READ`), put (`ADD`), change (`UPDATE`), or receive and
+    /// delete them (`PROCESS`). It is signed locally, without a request.
     pub fn sas(&self, permissions: Permissions) -> QueueSasBuilder {
         QueueSasBuilder {
             account: self.account().clone(),
@@ -34,7 +34,7 @@ impl Queue {
     }
 }
 
-/// A token for a queue that is being described.
+/// A token for a queue, not signed yet.
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct QueueSasBuilder {

@@ -135,10 +135,10 @@ fn an_issuer_gives_a_token_again_until_half_its_life_is_over() {
     assert_eq!(issuer.cached(), 0);
 }
 
-/// The service signs nothing: what it would have signed with this key is checked.
+/// The service signs nothing: tests check what was to be signed with this key.
 const USER_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-/// A transport that gives a user delegation key of the service that is asked.
+/// A transport that returns a user delegation key for the requested service.
 #[derive(Clone, Default)]
 struct KeyService(Arc<Mutex<Vec<String>>>);
 

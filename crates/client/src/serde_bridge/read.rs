@@ -1,4 +1,4 @@
-//! From properties to a type.
+//! Deserializes properties into a type.
 
 use crate::entity::Entity;
 use crate::value::Value;
@@ -7,7 +7,7 @@ use serde::de::value::MapDeserializer;
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use std::fmt;
 
-/// Why properties are not such a value.
+/// Why properties cannot be deserialized.
 #[derive(Debug)]
 pub(super) struct ReadError(pub(super) String);
 
@@ -54,7 +54,7 @@ impl<'de> Deserializer<'de> for One<'_> {
             Value::Int64(value) => visitor.visit_i64(*value),
             Value::Double(value) => visitor.visit_f64(*value),
             Value::Binary(bytes) => visitor.visit_bytes(bytes),
-            // As text, which is what types of other crates read.
+            // As text, which types of other crates can read.
             Value::Guid(guid) => visitor.visit_str(&guid.to_string()),
             Value::DateTime(time) => {
                 visitor.visit_str(time.text(&mut [0; Timestamp::TEXT_BYTES_MAX]))

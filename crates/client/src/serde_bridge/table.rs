@@ -1,4 +1,4 @@
-//! A table of a type that knows serde and nothing of tables.
+//! A table of a type that only implements serde.
 
 use crate::codec::Decoded;
 use crate::entity::{Entity, Loaded};
@@ -12,17 +12,17 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
 
-/// The keys of a value.
+/// Returns the keys of a value.
 type Keys<T> = Arc<dyn for<'v> Fn(&'v T) -> (&'v str, &'v str) + Send + Sync>;
 
-/// A table whose entities are values of a serde type, with keys by a function. Cheap to clone.
+/// A table whose entities are values of a serde type, with keys from a function. Cheap to clone.
 pub struct SerdeTable<T> {
     table: Table<Entity>,
     keys: Keys<T>,
 }
 
 impl Tables {
-    /// A table of values of a type that serde knows; `keys` gives the partition key and the row key of one.
+    /// A table of values of a serde type; `keys` returns the partition key and the row key of a value.
     ///
     /// ```no_run
     /// # use lazuli_client::prelude::*;
@@ -63,13 +63,13 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> SerdeTable<T> {
         Ok(Some(found.map(|_| value)))
     }
 
-    /// Reads the entities that a filter names, which must name a partition.
+    /// Reads the entities that match a filter, which must name a partition.
     pub fn query(&self, selection: impl Into<Selection>) -> Query<T> {
         let decode = |entity: Entity| Ok(Some(Decoded::plain(entity.deserialize::<T>()?)));
         self.table.query(selection).decoded(Vec::new(), Arc::new(decode))
     }
 
-    /// Inserts an entity; fails with a conflict if its keys are taken.
+    /// Inserts an entity; fails with a conflict if its key is taken.
     pub async fn insert(&self, value: &T) -> Result<Written, Error> {
         self.table.insert(&self.entity(value)?).await
     }
@@ -89,7 +89,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> SerdeTable<T> {
         self.table.delete_if_match(loaded.loaded_key().clone(), loaded.etag()).await
     }
 
-    /// The table with entities of any shape, for all else.
+    /// The untyped table, for everything else.
     pub fn untyped(&self) -> &Table<Entity> {
         &self.table
     }

@@ -1,4 +1,4 @@
-//! From a type to properties.
+//! Serializes a type to properties.
 
 use super::{GUID, TIMESTAMP};
 use crate::value::{IntoValue, TableValue, Value};
@@ -6,7 +6,7 @@ use lazuli_model::{Guid, Timestamp};
 use serde::ser::{Error as _, Impossible, Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::fmt;
 
-/// Why a value has no properties.
+/// Why a value cannot be serialized.
 #[derive(Debug)]
 pub(super) struct WriteError(pub(super) String);
 
@@ -27,7 +27,7 @@ impl serde::ser::Error for WriteError {
 type Properties = Vec<(String, Value)>;
 type None<T> = Impossible<T, WriteError>;
 
-/// Methods of a serializer that refuse.
+/// Methods of a serializer that return an error.
 macro_rules! refuse {
     ($why:expr; $($method:ident($($argument:ty),*) -> $result:ty;)*) => {$(
         fn $method(self, $(_: $argument),*) -> Result<$result, WriteError> {
@@ -36,7 +36,7 @@ macro_rules! refuse {
     )*};
 }
 
-/// The whole: a struct or a map.
+/// The whole value: a struct or a map.
 pub(super) struct Row;
 
 const NOT_A_ROW: &str = "an entity is a struct or a map";

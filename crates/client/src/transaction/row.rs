@@ -1,4 +1,4 @@
-//! What a transaction does to one row: several writes become one (C-10.4).
+//! Combines the writes of a transaction to one row into one (C-10.4).
 
 use super::entity_of;
 use crate::batch::Operation;
@@ -15,11 +15,11 @@ pub(super) struct Row {
     key: EntityKey,
     before: Before,
     after: After,
-    /// The copies that indexes keep of it, before and after.
+    /// Its index copies, before and after.
     copies: (Vec<CopyRow>, Vec<CopyRow>),
 }
 
-/// What must hold when the transaction is carried out.
+/// What must hold before the transaction.
 #[derive(Clone, Debug, PartialEq)]
 enum Before {
     Anything,
@@ -27,7 +27,7 @@ enum Before {
     Read { etag: ETag, ids: WriteIds },
 }
 
-/// What the transaction leaves.
+/// The state after the transaction.
 #[derive(Clone, Debug, PartialEq)]
 enum After {
     AsBefore,
@@ -49,17 +49,26 @@ impl Row {
         &self.key
     }
 
-    /// Whether nothing is written, but guarded at most.
+    /// Whether nothing is written; it may be guarded.
     pub(super) fn is_unchanged(&self) -> bool {
         matches!(self.after, After::AsBefore) && self.before != Before::Absent
     }
 
-    /// Notes what its copies were when it was read, the first time, and what they are to be.
-    pub(super) fn index(&mut self, old: &[CopyRow], new: Vec<CopyRow>) {
-        if matches!((&self.before, &self.after), (Before::Anything, After::AsBefore)) {
+    /// Writes it, and notes what its copies were when it was read, if this is the first write, and what
+    /// they are to be.
+    pub(super) fn index(
+        &mut self,
+        old: &[CopyRow],
+        new: Vec<CopyRow>,
+        write: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let is_first = self.is_unchanged();
+        write(self)?;
+        if is_first {
             self.copies.0 = old.to_vec();
         }
         self.copies.1 = new;
+        Ok(())
     }
 
     /// The writes of its copies.
@@ -98,7 +107,7 @@ impl Row {
     pub(super) fn delete(&mut self, etag: &ETag, ids: &WriteIds) -> Result<(), Error> {
         self.expect(etag, ids)?;
         self.after = match self.before {
-            // Inserted by this transaction: nothing is left to do.
+            // Inserted by this transaction: nothing is left to write.
             Before::Absent => After::AsBefore,
             Before::Anything | Before::Read { .. } => After::Nothing,
         };
@@ -109,10 +118,14 @@ impl Row {
         self.expect(etag, ids)
     }
 
-    /// The row is there, in the version that was read or as this transaction left it.
+    /// Checks that the row exists, in the version that was read or as this transaction has left it.
     fn expect(&mut self, etag: &ETag, ids: &WriteIds) -> Result<(), Error> {
         match (&self.before, &self.after) {
             (Before::Anything, After::AsBefore) => {
+                self.before = Before::Read { etag: etag.clone(), ids: ids.clone() };
+            }
+            // Upserted, and what was read before that is to be unchanged too.
+            (Before::Anything, After::Value(_)) if etag.as_str() != "*" => {
                 self.before = Before::Read { etag: etag.clone(), ids: ids.clone() };
             }
             (_, After::Nothing) | (Before::Absent, After::AsBefore) => {
@@ -130,7 +143,7 @@ impl Row {
         Error::new(kind).with(|context| context.key = Some(self.key.clone()))
     }
 
-    /// The row as this transaction leaves it; `None` if it has to be read.
+    /// The row as this transaction has left it; `None` if it must be read from the table.
     pub(super) fn read<T: TableEntity>(&self) -> Option<Result<Option<Loaded<T>>, Error>> {
         let properties = match (&self.before, &self.after) {
             (_, After::Value(properties)) => properties,
@@ -148,7 +161,7 @@ impl Row {
         }))
     }
 
-    /// The one write that all became; `None` if nothing is left of them.
+    /// The one write that results; `None` if nothing is left to write.
     pub(super) fn operation(&self) -> Option<Operation> {
         let (verb, properties) = match (&self.before, &self.after) {
             (Before::Anything | Before::Absent, After::AsBefore) => return None,
@@ -167,11 +180,12 @@ impl Row {
         };
         let (if_match, base) = match &self.before {
             Before::Read { etag, ids } => (Some(etag.as_str().to_owned()), ids.clone()),
-            // Upserted and then deleted: it must have been there.
+            // Upserted and then deleted: it must exist.
             Before::Anything if verb.is_none() => (Some("*".to_owned()), WriteIds::default()),
             Before::Anything | Before::Absent => (None, WriteIds::default()),
         };
         let properties = properties.cloned().unwrap_or_default();
+        let properties = verb.map_or_else(Properties::default, |verb| verb.stored(properties));
         let (table, copies, copy) = (None, Vec::new(), None);
         let key = self.key.clone();
         Some(Operation { verb, table, key, properties, if_match, base, copies, copy })
@@ -197,7 +211,7 @@ mod tests {
         ETag::new("e1")
     }
 
-    /// Verb, number and condition of what all became.
+    /// Verb, number of properties and condition of the resulting write.
     fn became(row: &Row) -> Option<(Option<WriteVerb>, Properties, Option<String>)> {
         row.operation().map(|operation| (operation.verb, operation.properties, operation.if_match))
     }
@@ -227,6 +241,30 @@ mod tests {
         guarded.guard(&etag(), &ids).unwrap();
         let empty = Properties::default();
         assert_eq!(became(&guarded), Some((Some(WriteVerb::Merge), empty, read)));
+    }
+
+    #[test]
+    fn a_version_that_was_read_counts_after_an_upsert_too() {
+        // C-10.4, C-10.5.
+        let ids = WriteIds::default();
+        let read = Some("e1".to_owned());
+        let upserted = || {
+            let mut row = row();
+            row.upsert(value(1)).unwrap();
+            row
+        };
+        let mut replaced = upserted();
+        replaced.replace(value(2), &etag(), &ids).unwrap();
+        assert_eq!(became(&replaced), Some((Some(WriteVerb::Replace), value(2), read.clone())));
+        let mut deleted = upserted();
+        deleted.delete(&etag(), &ids).unwrap();
+        assert_eq!(became(&deleted), Some((None, Properties::default(), read.clone())));
+        let mut guarded = upserted();
+        guarded.guard(&etag(), &ids).unwrap();
+        assert_eq!(became(&guarded), Some((Some(WriteVerb::Replace), value(1), read)));
+        let mut own = upserted();
+        own.replace(value(2), &ETag::new("*"), &ids).unwrap();
+        assert_eq!(became(&own), Some((Some(WriteVerb::Upsert), value(2), None)));
     }
 
     #[test]

@@ -22,17 +22,17 @@ pub(super) type Tcp = TokioIo<tokio::net::TcpStream>;
 
 /// How long an unused connection is kept. The service closes its side after some minutes.
 const IDLE: Duration = Duration::from_secs(60);
-/// Bytes of the head of an answer (C-3.10).
+/// The largest head of an answer (C-3.10).
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The HTTP client that accounts use unless they are given another: a pool of HTTP/1.1 connections.
+/// The default HTTP client of accounts: a pool of HTTP/1.1 connections.
 pub struct HttpTransport {
     client: Client<Connector, Full<Bytes>>,
     proxy: Proxy,
 }
 
 impl HttpTransport {
-    /// A client without connections. `connect_timeout` is for one address of a host.
+    /// A client without connections. `connect_timeout` applies to each address of a host.
     pub fn new(connect_timeout: Duration) -> Result<Self, BoxError> {
         Self::through(Proxy::none(), connect_timeout)
     }
@@ -62,7 +62,7 @@ fn connector(mut tcp: HttpConnector, proxy: Proxy) -> Result<Connector, BoxError
     Ok(builder.wrap_connector(ProxyConnector { tcp, proxy }))
 }
 
-/// Trusts the roots of the system, or Mozilla's with the feature `webpki-roots`.
+/// Trusts the system's roots, or Mozilla's with the feature `webpki-roots`.
 #[cfg(feature = "rustls")]
 fn tls(
     provider: std::sync::Arc<rustls::crypto::CryptoProvider>,

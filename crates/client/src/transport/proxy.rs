@@ -20,12 +20,12 @@ use tower_service::Service;
 pub struct Proxy(Option<Arc<Matcher>>);
 
 impl Proxy {
-    /// None do.
+    /// No proxy.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// All do: through `address`, such as `http://user:password@proxy:3128`.
+    /// All requests go through `address`, such as `http://user:password@proxy:3128`.
     pub fn all(address: &str) -> Result<Self, Error> {
         let uri: Option<Uri> = address.parse().ok();
         if uri.as_ref().and_then(Uri::scheme_str) != Some("http") {
@@ -34,13 +34,12 @@ impl Proxy {
         Ok(Self(Some(Arc::new(Matcher::builder().all(address).build()))))
     }
 
-    /// What the variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the environment say
-    /// now.
+    /// The current settings of the environment variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
     pub fn from_env() -> Self {
         Self(Some(Arc::new(Matcher::from_env())))
     }
 
-    /// The header that a request without TLS needs to pass the proxy.
+    /// The authorization header for a request without TLS that goes through a proxy.
     pub(super) fn authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         let is_plain = uri.scheme_str() == Some("http");
         let intercept = self.0.as_ref().filter(|_| is_plain)?.intercept(uri)?;
@@ -54,7 +53,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Connects to hosts, or to the proxy for them.
+/// Connects to hosts, directly or through their proxy.
 #[derive(Clone)]
 pub(super) struct ProxyConnector {
     pub(super) tcp: HttpConnector,
@@ -78,7 +77,7 @@ impl Service<Uri> for ProxyConnector {
             return Box::pin(async move { Ok(ProxyStream::direct(connecting.await?)) });
         };
         if host.scheme_str() == Some("https") {
-            // TLS is spoken with the host, through a tunnel.
+            // TLS is end to end with the host, through a tunnel.
             let mut tunnel = Tunnel::new(intercept.uri().clone(), tcp);
             if let Some(authorization) = intercept.basic_auth() {
                 tunnel = tunnel.with_auth(authorization.clone());
@@ -91,7 +90,7 @@ impl Service<Uri> for ProxyConnector {
     }
 }
 
-/// A connection, and whether the other side is a proxy that must be told the whole address.
+/// A connection, and whether its peer is a proxy that needs absolute addresses.
 pub(super) struct ProxyStream {
     tcp: Tcp,
     is_proxy: bool,

@@ -1,9 +1,9 @@
-//! Exchanges written to a file and played from one, in the format of the project's recorded traffic
-//! (`golden/README.md`), so that a test can keep what a live service said (C-19.3).
+//! Records exchanges to a file and replays them, in the format of the project's recorded traffic
+//! (`golden/README.md`), so that a test can keep the answers of a live service (C-19.3).
 //!
 //! Each exchange is a request line `> METHOD target`, its headers (`+name: value`) and its body, then the same
-//! of the response after `< status`. A line of a body begins with `|`, `/` or `.`, which tells how it ends.
-//! Credentials, dates and ids are not written.
+//! for the response after `< status`. A line of a body begins with `|`, `/` or `.`, which says how it ends.
+//! Credentials, dates and ids are not recorded.
 
 use super::{Body, Sent, Transport, TransportError};
 use crate::{BoxError, BoxFuture};
@@ -17,9 +17,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a response that can be recorded.
+/// The largest response that can be recorded.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Headers that hold secrets, or differ from run to run.
+/// Headers that contain secrets, or differ from run to run.
 const NOT_WRITTEN: [HeaderName; 7] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
@@ -29,17 +29,17 @@ const NOT_WRITTEN: [HeaderName; 7] = [
     HeaderName::from_static("x-ms-client-request-id"),
     HeaderName::from_static("date"),
 ];
-/// The parameter of a query that is a secret.
+/// The query parameter that is a secret.
 const SIGNATURE: &str = "sig=";
 
-/// A transport that writes every exchange to a file.
+/// A transport that records every exchange to a file.
 pub struct Recording {
     inner: Box<dyn Transport>,
     file: Mutex<File>,
 }
 
 impl Recording {
-    /// Sends by `inner` and writes to `path`, which is emptied first.
+    /// Sends through `inner` and records to `path`, which is truncated first.
     pub fn new(inner: impl Transport, path: impl AsRef<Path>) -> std::io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(b"== recording vcr\n")?;
@@ -69,8 +69,8 @@ fn maybe(source: BoxError) -> TransportError {
     TransportError { sent: Sent::Maybe, source }
 }
 
-/// A transport that answers from a recording, exchange by exchange. A request that is not the next one of
-/// the recording fails, and is not sent anywhere.
+/// A transport that answers from a recording, exchange by exchange. A request other than the next one in the
+/// recording fails. Nothing is sent.
 #[derive(Debug)]
 pub struct Replay(Mutex<VecDeque<Exchange>>);
 
@@ -83,12 +83,12 @@ struct Exchange {
 }
 
 impl Replay {
-    /// Plays the recording in `path`.
+    /// Opens the recording in `path`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BoxError> {
         Self::parse(&std::fs::read_to_string(path)?)
     }
 
-    /// How many exchanges have not been played.
+    /// How many exchanges have not been replayed yet.
     pub fn left(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

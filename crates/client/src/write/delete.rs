@@ -23,7 +23,7 @@ pub struct Delete {
     account: Account,
     table: TableName,
     key: Result<EntityKey, KeyError>,
-    /// `None` deletes any version, and none.
+    /// `None` deletes any version, and succeeds if there is none.
     etag: Option<String>,
     options: CallOptions,
     indexing: Option<Indexing>,
@@ -48,7 +48,7 @@ impl Delete {
         Self { indexing, ..self }
     }
 
-    /// Fails if there is a fault.
+    /// Makes the deletion fail if there is an error.
     pub(crate) fn unless(self, fault: Option<Error>) -> Self {
         Self { fault, ..self }
     }
@@ -95,7 +95,7 @@ impl Delete {
         let is_after_lost = answer.is_after_lost;
         let error = answer.into_error(operation);
         match error.kind() {
-            // It is gone, by us or by somebody (C-13).
+            // It is gone, deleted by us or another client (C-13).
             ErrorKind::NotFound if is_after_lost => Ok(Deleted::Now(Proof::State)),
             ErrorKind::NotFound if self.etag.is_none() => Ok(Deleted::WasAbsent),
             _ => Err(place(error)),

@@ -56,7 +56,7 @@ impl<T> Merge<T> {
         }
     }
 
-    /// The merge into what a key, or an entity that was read, names.
+    /// A merge into the entity that a key, or an entity that was read, names.
     pub(crate) fn of<K: IntoKey>(
         account: &Account,
         table: &TableName,
@@ -73,8 +73,8 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Sets a property: a typed column, or a name if the entities have no type. A merge cannot remove one, so
-    /// `None` does not compile (C-9.3): replace the entity for that.
+    /// Sets a property: a typed column, or a name if the entities are untyped. A merge cannot remove a property, so
+    /// `None` does not compile (C-9.3); use a replace for that.
     ///
     /// ```compile_fail,E0277
     /// use lazuli_client::prelude::*;
@@ -104,7 +104,7 @@ impl<T> Merge<T> {
         self
     }
 
-    /// Sets a property of a type that may not fit.
+    /// Sets a property to a value that may not be storable.
     pub fn try_set<V: TableValue>(mut self, name: impl Into<Cow<'static, str>>, value: &V) -> Self {
         if let Err(fault) = self.properties.add(name, value) {
             self.fault.get_or_insert(fault.into());
@@ -112,13 +112,13 @@ impl<T> Merge<T> {
         self
     }
 
-    /// In a table whose type asks this.
+    /// Applies the rule of the table's type.
     pub(crate) fn under(mut self, rule: Rule, is_dynamic: bool) -> Self {
         self.properties.settle(rule.secrets, is_dynamic);
         self
     }
 
-    /// Fails if there is a fault.
+    /// Makes the merge fail if there is an error.
     pub(crate) fn unless(self, fault: Option<Error>) -> Self {
         Self { fault: self.fault.or(fault), ..self }
     }
@@ -134,7 +134,7 @@ impl<T> Merge<T> {
         Self { with_write_id: true, ..self }
     }
 
-    /// Only if the entity is of this version.
+    /// Only if the entity still has this version.
     pub fn if_match(mut self, etag: &ETag) -> Self {
         self.if_match = Some(etag.as_str().to_owned());
         self
@@ -148,7 +148,7 @@ impl<T> Merge<T> {
 
     verb_options!();
 
-    /// The same as a write of a transaction.
+    /// The same as an operation of a transaction.
     pub(crate) fn into_operation(self) -> Result<Operation, Error>
     where
         T: TableEntity,
@@ -207,7 +207,7 @@ impl<T> Merge<T> {
 fn verb(if_match: Option<&str>) -> WriteVerb {
     match if_match {
         None => WriteVerb::UpsertMerge,
-        // With a star it may be done twice, and nothing has to be looked up.
+        // Unconditional: it may be repeated, and the outcome need not be checked.
         Some(_) => WriteVerb::Merge,
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 crate::scenarios! { cs_11_a_transaction_is_checked_before_it_is_sent }
 
-/// Writes to one row, the last of which must win.
+/// Writes to one row, of which the last must win.
 const WRITES_TO_A_ROW: usize = 2;
 const PARTITIONS: usize = 500;
 const WRITES: usize = 100_000;
@@ -23,13 +23,13 @@ const BUFFER: usize = 4 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cs_17_a_load_is_written_once_and_in_order() {
-    // The rate as written; a load that one process sends does not meet it.
+    // The rate as written in the specification; a load by one process does not reach it.
     assert!(load(2000, PARTITIONS, WRITES).await.failed.is_empty());
-    // Twenty transactions into one partition that takes five in a second.
+    // Twenty transactions into one partition that accepts five per second.
     assert!(load(500, 1, 2000).await.throttled > 0);
 }
 
-/// Loads into a server that takes so many operations of a partition in a second.
+/// Loads into a server with a limit of operations per second for a partition.
 async fn load(rate_max: u32, partitions: usize, writes: usize) -> BulkReport {
     let rate_max = NonZeroU32::new(rate_max).unwrap();
     let server = TestServer::builder().partition_rate_max(rate_max).start().await.unwrap();
@@ -60,7 +60,7 @@ async fn load(rate_max: u32, partitions: usize, writes: usize) -> BulkReport {
     report
 }
 
-/// A transport that counts the operations of the transactions that were carried out.
+/// A transport that counts the operations of successful transactions.
 struct Counting {
     inner: HttpTransport,
     carried_out: Arc<AtomicUsize>,
@@ -76,7 +76,7 @@ impl Transport for Counting {
         Box::pin(async move {
             let answer = self.inner.send(request).await?;
             if is_batch && answer.status() == http::StatusCode::ACCEPTED {
-                // Upserts into a table that is there: none fails inside.
+                // Upserts into an existing table: none of them fails.
                 let parts = String::from_utf8_lossy(&body).matches("application/http").count();
                 self.carried_out.fetch_add(parts, Ordering::Relaxed);
             }
@@ -85,7 +85,7 @@ impl Transport for Counting {
     }
 }
 
-/// A transport whose answers never come.
+/// A transport that never answers.
 struct Silent;
 
 impl Transport for Silent {
@@ -111,7 +111,7 @@ async fn cs_17_a_load_takes_no_more_than_its_buffer_holds() {
     });
     let load = table.bulk().concurrency(16).buffer_max(BUFFER).upsert(iter(writes)).into_future();
     let mut load = std::pin::pin!(load);
-    // No answer comes, so it stops when it is full.
+    // No answer arrives, so it stops when the buffer is full.
     for _ in 0..1000 {
         assert!(futures_util::poll!(&mut load).is_pending());
         tokio::task::yield_now().await;

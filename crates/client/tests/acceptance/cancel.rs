@@ -10,12 +10,12 @@ use std::time::Duration;
 
 crate::scenarios! { cs_25_a_dropped_future_leaves_before_or_after }
 
-/// Cancellations in all.
+/// The number of cancellations.
 fn rounds() -> usize {
     lazuli_test::crash::chosen_rounds(1000)
 }
 
-/// Ready when the future is, or when it has been polled so often.
+/// Completes when the future does, or after this many polls.
 struct Polled<F> {
     future: F,
     left: usize,
@@ -30,25 +30,25 @@ impl<F: Future + Unpin> Future for Polled<F> {
         }
         self.left -= 1;
         let outcome = Pin::new(&mut self.future).poll(context).map(Some);
-        // The last poll is the end of it, whether something wakes it or not.
+        // The last poll ends it, whether or not anything wakes it.
         if outcome.is_pending() && self.left == 0 { Poll::Ready(None) } else { outcome }
     }
 }
 
-/// The verbs, each on a row of its own that holds zeros, so that a request which arrives late disturbs no
-/// other round.
+/// The operations, each on its own row that starts with zeros, so that a request which arrives late does not disturb
+/// another round.
 const VERBS: usize = 12;
 
 fn row_of(round: i32, value: i32) -> Entity {
     Entity::new("p", format!("{round:08}")).with("A", value).with("B", value)
 }
 
-/// A row that is not there yet.
+/// A row that does not exist yet.
 fn other_of(round: i32) -> Entity {
     Entity::new("p", format!("{round:08}-other")).with("A", round).with("B", round)
 }
 
-/// Brings the row of `round` from zeros to `round`, or makes another, or reads.
+/// Changes the row of `round` from zeros to `round`, or inserts another, or reads.
 fn verb(number: usize, table: &Table, round: i32) -> BoxFuture<'static, Result<(), Error>> {
     let (entity, table) = (row_of(round, round), table.clone());
     let set = move |entity: &mut Entity| {
@@ -92,7 +92,7 @@ fn verb(number: usize, table: &Table, round: i32) -> BoxFuture<'static, Result<(
     })
 }
 
-/// Whether the verb has been carried out. Fails if it has been in part.
+/// Whether the operation was carried out. Fails if it was carried out partly.
 async fn is_done(number: usize, table: &Table, round: i32) -> bool {
     let read = async |row: String| {
         let row = table.get(("p", row)).await.unwrap()?;
@@ -104,7 +104,7 @@ async fn is_done(number: usize, table: &Table, round: i32) -> bool {
     let other = format!("{round:08}-other");
     match number {
         4 | 7 => {
-            // The new row first: once it is seen, the change of the other is there too.
+            // Read the new row first: if it exists, the other row has been changed too.
             let is_made = read(other).await.is_some();
             let is_changed = read(row).await == Some(true);
             assert!(is_changed || !is_made, "round {round}: half of a transaction");
@@ -121,7 +121,7 @@ async fn cs_25_a_dropped_future_leaves_before_or_after(peer: Peer) {
     let checker = peer.table("Cancelled").await;
     let runtime = tokio::runtime::Handle::current().metrics();
     let tasks_before = runtime.num_alive_tasks();
-    // A place that is not given back would end the test.
+    // A permit that is not returned would hang the test.
     let account = AccountBuilder::from_connection_string(peer.connection_string()).unwrap();
     let account = account.concurrency_max(2).build().unwrap();
     let table = account.tables().table(checker.name()).unwrap();
@@ -154,9 +154,8 @@ async fn cs_25_a_dropped_future_leaves_before_or_after(peer: Peer) {
     assert!(done_though_dropped > 0, "no request was dropped on its way");
     table.upsert(&row_of(0, 0)).await.unwrap();
     drop((table, account));
-    // Connections end, and their tasks with them; the one that looks for idle connections ends within a
-    // minute.
-    // A future that left its task behind would leave thousands; a few connections may still be closing.
+    // Connections end, and their tasks with them; the task that checks for idle connections ends within a minute.
+    // If futures left their tasks behind, there would be thousands; a few connections may still be closing.
     let tasks_max = tasks_before + 8;
     for _ in 0..6000 {
         if runtime.num_alive_tasks() <= tasks_max {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A connection string, and the account and the table endpoint that it stands for.
+/// A connection string, and the account and table endpoint that it describes.
 const STRINGS: &[(&str, Option<&str>, &str)] = &[
     (
         "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net",
@@ -125,7 +125,7 @@ fn cs_01_connection_strings_mean_what_they_say_and_hide_their_secrets() {
         ),
     ] {
         let error = Account::from_connection_string(wrong).unwrap_err();
-        let shown = format!("{error} {error:?}");
+        let shown = format!("{error} {error:#?}");
         assert!(shown.contains(part) && !shown.contains("c2VjcmV0"), "{shown}");
     }
 }
@@ -167,7 +167,7 @@ async fn cs_21_a_key_is_replaced_under_a_running_stream() {
         assert_eq!(row.row_key(), format!("{number:05}"));
     }
     assert!(rows.try_next().await.unwrap().is_none());
-    // Not only no row was lost: no request was refused and sent again.
+    // No row was lost, and moreover no request was refused and retried.
     assert_eq!(refused.load(Ordering::Relaxed), 0);
     let old = Account::from_connection_string(server.connection_string()).unwrap();
     let error = old.tables().table("Rows").unwrap().get(("p", "00001")).await.unwrap_err();
@@ -184,7 +184,8 @@ async fn cs_20_a_token_opens_one_partition(peer: Peer) {
     let token = table.sas(Permissions::READ).expires_in(Duration::from_secs(3600));
     let token = token.partition("user-17").build().unwrap();
     let account = peer.account();
-    // What the token plainly lacks is refused before it is sent, unless the server is to say so.
+    // Calls that the token clearly does not allow are refused before they are sent, unless the server is to refuse
+    // them.
     for trusts_server in [false, true] {
         let guest = Account::builder(account.table_endpoint().unwrap());
         let guest = guest.credential(Credential::sas(&token).unwrap());

@@ -1,4 +1,4 @@
-//! Every verb of the table in C-13 meets every loss of C-13.10: CS-13, CS-14.
+//! Every operation in the table of C-13 with every loss of C-13.10: CS-13, CS-14.
 
 use crate::peer::Peer;
 use lazuli_client::{BoxFuture, Change, Deleted, Entity, Error, Proof, Table, Transaction};
@@ -11,10 +11,10 @@ crate::scenarios! {
     cs_13_messages_may_be_sent_twice_and_are_deleted_once
 }
 
-/// What a verb came to, in one word or two.
+/// The outcome of an operation, in one or two words.
 type Outcome = BoxFuture<'static, String>;
 
-/// A verb, what it came to if an answer was lost, and how many requests the fault must let pass first.
+/// An operation, its outcome if an answer was lost, and how many requests precede the faulty one.
 struct Case {
     name: &'static str,
     passes: usize,
@@ -63,8 +63,8 @@ fn add_one(entity: &mut Entity) -> Result<Change, lazuli_client::BoxError> {
     Ok(Change::Write)
 }
 
-/// The rows of the table of C-13 that concern entities. Row `r` is there with an age of 1, and `other` not.
-/// Without a loss, and after a request that was lost, each says `Answered`.
+/// The rows of the table of C-13 about entities. Row `r` exists with an age of 1, and `other` does not.
+/// Without a loss, and after a lost request, each outcome is `Answered`.
 const CASES: [Case; 17] = [
     case("insert", 0, "Content", |table| {
         Box::pin(async move { said(table.insert(&other()).await.map(|it| it.proof)) })
@@ -169,7 +169,7 @@ async fn table(peer: &Peer) -> (Table, Table, FaultProxy) {
     (direct.clone(), faulty.table(&direct), faulty.proxy)
 }
 
-/// Lets a case meet a fault, and checks that what it did was done once.
+/// Exposes a case to a fault, and checks that it was carried out once.
 async fn meet(peer: &Peer, case: &Case, fault: Fault) -> String {
     let (direct, behind, proxy) = table(peer).await;
     let passes = std::iter::repeat_n(Fault::Pass, case.passes);
@@ -214,7 +214,7 @@ async fn cs_14_every_verb_is_sent_again_when_its_request_is_lost(peer: Peer) {
 }
 
 async fn cs_13_what_was_deleted_meanwhile_is_not_found(peer: Peer) {
-    // The row of 404: ours may have been applied before a rival deleted it.
+    // The row about 404: ours may have been carried out before another client deleted it.
     let (direct, behind, proxy) = table(&peer).await;
     let loaded = behind.get(("p", "r")).required().await.unwrap();
     direct.delete_key(("p", "r")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Histories of transactions that are lost among rivals: what is said of them is true, or not said (C-13).
+//! Histories of transactions with losses and concurrent writers: the reported outcome is true or unknown (C-13).
 
 use crate::peer::Peer;
 use lazuli_client::{Batch, Entity, Error, Loaded, Proof, Table, Transaction};
@@ -25,7 +25,7 @@ async fn state(table: &Table) -> State {
     rows.iter().map(|row| (row.row_key().to_owned(), row.get("V").unwrap())).collect()
 }
 
-/// Sends a transaction whose first attempt meets `fault`, with `rivals` at work before the second.
+/// Sends a transaction whose first attempt meets `fault`, with `rivals` running before the second.
 async fn among_rivals<T>(
     peer: &Peer,
     direct: &Table,
@@ -46,7 +46,7 @@ async fn among_rivals<T>(
 }
 
 async fn cs_13_a_transaction_is_not_taken_for_done_because_some_of_its_rows_look_so(peer: Peer) {
-    // An upsert of what is there already, and a deletion that a rival has done: the third write was not.
+    // An upsert of existing content, and a deletion that another client did: the third write was not carried out.
     let direct = peer.table("Looks").await;
     for name in ["a", "b", "c"] {
         direct.insert(&row(name, 1)).await.unwrap();
@@ -67,7 +67,7 @@ async fn cs_13_a_transaction_is_not_taken_for_done_because_some_of_its_rows_look
     assert!(error.is_not_found() && error.may_have_been_applied(), "{error}");
     assert_eq!(state(&direct).await, State::from([("a".into(), 1), ("c".into(), 1)]));
 
-    // Deletions, of which a rival has done two.
+    // Deletions, two of which another client did.
     direct.insert(&row("b", 1)).await.unwrap();
     let outcome = among_rivals(
         &peer,
@@ -85,7 +85,7 @@ async fn cs_13_a_transaction_is_not_taken_for_done_because_some_of_its_rows_look
     let error = outcome.await.unwrap_err();
     assert!(error.is_not_found() && error.may_have_been_applied(), "{error}");
 
-    // A refusal whose answer was lost: the row was there before.
+    // A refusal whose answer was lost: the row existed before.
     let outcome = among_rivals(
         &peer,
         &direct,
@@ -99,7 +99,7 @@ async fn cs_13_a_transaction_is_not_taken_for_done_because_some_of_its_rows_look
 }
 
 async fn cs_13_a_deletion_by_a_function_is_known_to_be_ours_or_unknown(peer: Peer) {
-    // Whoever deletes a row takes what it says. Two that both succeeded would both have it (C-10.3).
+    // Deleting a row takes what it stands for. If two deletions succeeded, both clients would have it (C-10.3).
     for (fault, is_rival) in [(Fault::DropRequest, true), (Fault::DropReply, false)] {
         let direct = peer.table("Takes").await;
         direct.insert(&row("a", 1)).await.unwrap();
@@ -134,7 +134,7 @@ struct Kept {
 }
 
 async fn cs_13_a_type_with_write_ids_keeps_them_in_transactions(peer: Peer) {
-    // C-13.6: a batch, a load and a function once dropped the ids that others had written.
+    // C-13.6: a batch, a load and a function once dropped the ids that other writes had stored.
     let direct = peer.table("Kept").await;
     let kept = |name: &str, v| Kept { of: "p".into(), name: name.into(), v };
     let ids = async |table: &Table, name: &str| {
@@ -162,7 +162,7 @@ async fn cs_13_a_type_with_write_ids_keeps_them_in_transactions(peer: Peer) {
     merge.commit().await.unwrap();
     assert_eq!(ids(&direct, "a").await, 5);
 
-    // They tell what became of a transaction among rivals.
+    // They show what became of a transaction among concurrent writers.
     let loaded: Loaded<Kept> = read("a").await;
     let outcome = among_rivals(
         &peer,
@@ -177,7 +177,7 @@ async fn cs_13_a_type_with_write_ids_keeps_them_in_transactions(peer: Peer) {
     assert_eq!(outcome.await.unwrap().proof(), Proof::WriteIds);
 }
 
-/// A write of a random transaction, and what its row should be afterwards.
+/// A write of a random transaction, and the expected row afterwards.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(&'static str, i32),
@@ -200,7 +200,7 @@ impl Step {
         }
     }
 
-    /// Whether it can be carried out on a row as it was.
+    /// Whether it can be carried out on the previous row.
     fn fits(&self, before: &State) -> bool {
         let is_there = before.contains_key(self.wants().0);
         match self {
@@ -312,7 +312,7 @@ async fn cs_13_no_history_of_a_lost_transaction_is_told_wrongly(peer: Peer) {
         let history =
             format!("seed {seed}: {before:?} {steps:?} {fault:?} {between:?}: {outcome:?}");
         match outcome {
-            // Carried out now, or looked up row by row: in any case it is as it was to be.
+            // Carried out now, or resolved row by row: in either case the row is as expected.
             Ok(_) => {
                 assert!(is_as_wanted(&after), "{history}");
                 told += 1;

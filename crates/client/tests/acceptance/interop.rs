@@ -1,4 +1,4 @@
-//! The official clients read what ours wrote, and the reverse: CS-24.
+//! The official clients read what ours wrote, and vice versa: CS-24.
 
 use crate::peer::Peer;
 use lazuli_client::{EdmType, Entity, Guid, Table, Timestamp, Value, partition};
@@ -22,7 +22,7 @@ fn everything(partition: &str) -> Entity {
         .with("Data", vec![0_u8, 1, 254, 255])
 }
 
-/// Rows that a transaction writes and that take three pages of 40.
+/// Rows of one transaction, which take three pages of 40.
 const ROWS: usize = 100;
 
 async fn write_as(table: &Table, partition: &str) {
@@ -49,7 +49,7 @@ pub(crate) async fn run(peer: &Peer, mut program: Command) {
     assert!(output.status.success(), "{stdout}\n{stderr}");
 }
 
-/// Lets `program` read and write, and reads what it wrote.
+/// Has `program` read and write, and reads what it wrote.
 async fn agree(peer: &Peer, mut program: Command) {
     let table = peer.table("Interop").await;
     write_as(&table, "ours").await;

@@ -1,4 +1,4 @@
-//! The table of C-13, row by row: an answer or a request is lost, and the verb says what is true. CS-13,
+//! The table of C-13, row by row: an answer or a request is lost, and the reported outcome is true. CS-13,
 //! CS-14, CS-16.
 
 use crate::peer::{Faulty, Peer};
@@ -169,7 +169,7 @@ async fn cs_13_a_transaction_whose_answer_is_lost_is_looked_up_by_its_rows(peer:
     test.faulty.proxy.next(LOSES_ANSWER);
     let committed = test.table.batch("p").insert(&entity(1)).upsert(&other).commit().await.unwrap();
     assert_eq!(committed.proof(), Proof::Content);
-    // All of its rows are looked at: one alone would prove nothing of the others.
+    // All of its rows are checked: one alone would prove nothing about the others.
     for (index, row) in ["r", "other"].into_iter().enumerate() {
         let read = test.rival.get(("p", row)).required().await.unwrap();
         assert_eq!(committed.etag(index), Some(read.etag()));

@@ -20,7 +20,7 @@ mod rivals;
 mod typed;
 mod types;
 
-/// Makes a test of each scenario: a function that is given a peer.
+/// Makes a test of each scenario: a function that takes a peer.
 macro_rules! scenarios {
     ($($name:ident)*) => {
         mod scenario {

@@ -86,7 +86,7 @@ async fn write(table: &Table, partition: &str) {
     batch.commit().await.unwrap();
 }
 
-/// Reads every row in every way that there is: by its key and in a query, with each level of metadata, and
+/// Reads every row in every possible way: by its key and in a query, with each level of metadata, and
 /// projected.
 async fn read(table: &Table, part: &str) {
     for level in LEVELS {
@@ -125,7 +125,7 @@ async fn read(table: &Table, part: &str) {
     }
 }
 
-/// Lets the old client take its steps.
+/// Has the old client do its steps.
 async fn let_python(peer: &Peer, ring: &KeyRing, table: &Table, steps: Vec<String>) {
     let [Some(python), Some(file)] =
         ["LAZULI_OLD_PYTHON", "LAZULI_OLD_PYTHON_PROGRAM"].map(variable)
@@ -152,7 +152,7 @@ async fn es_02_the_old_python_client_and_ours_read_each_other(peer: Peer) {
         write(&with(id), &ours(id)).await;
         steps.push(format!("read:{}:{id}", ours(id)));
     }
-    // We read RSA1_5 and never write it.
+    // We read RSA1_5 but never write it.
     let all: Vec<&str> = SHARED.into_iter().chain(["RSA1_5"]).collect();
     steps.extend(all.iter().map(|id| format!("write:{}:{id}", theirs(id))));
     let_python(&peer, &ring, &table, steps).await;
@@ -160,7 +160,7 @@ async fn es_02_the_old_python_client_and_ours_read_each_other(peer: Peer) {
         read(&with(id), &theirs(id)).await;
     }
 
-    // E-31: the old client reads rows of both after a rotation, and one of its own that we wrote again.
+    // E-31: after a rotation the old client reads rows of both, and one of its own that we rewrote.
     let both = ring.keys("key2").also(AesKey::new("key1", &[1; 32][..]).unwrap());
     let rotated = table.rotate_keys(&both).from("key1").to("key2").await.unwrap();
     assert_eq!(rotated.rewritten, 2 * texts().len() as u64, "{rotated:?}");

@@ -7,8 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What Azurite 3.37.0 does otherwise than the service (CS-23): the scenario that shows it, and how. A
-/// scenario of this list must fail there; one that passes is taken off it.
+/// Where Azurite 3.37.0 differs from the service (CS-23): the scenario that shows it, and how. A scenario in this
+/// list must fail there; one that passes is removed from it.
 const AZURITE_FAULTS: &[(&str, &str)] = &[
     (
         "cs_03_a_double_without_a_fraction_stays_a_double",
@@ -20,10 +20,10 @@ const AZURITE_FAULTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A service under test, and the names of the tables that a scenario may use there.
+/// A service under test, and the names of the tables that a scenario may use.
 pub(crate) struct Peer {
     connection_string: String,
-    /// The server of this process, unless another one was named.
+    /// The server in this process, unless another one was configured.
     server: Option<TestServer>,
     number: u64,
 }
@@ -52,12 +52,12 @@ impl Peer {
         }
     }
 
-    /// The server of this process, for what only it can do.
+    /// The server in this process, for features that only it has.
     pub(crate) fn in_process(&self) -> Option<&TestServer> {
         self.server.as_ref()
     }
 
-    /// Random histories to try: fewer where a request takes longer.
+    /// The number of random histories: fewer if requests take longer.
     pub(crate) fn histories(&self) -> u64 {
         if self.server.is_some() { 300 } else { 30 }
     }
@@ -81,7 +81,7 @@ impl Peer {
         self.account().tables().create(&self.name(base)).await.unwrap()
     }
 
-    /// A client of its own behind a proxy, on a clock of its own.
+    /// Another client, behind a proxy and with its own clock.
     pub(crate) fn faulty(&self) -> Faulty {
         let clock = TestClock::default();
         let proxy = FaultProxy::before_with(&self.connection_string, clock.clone(), 0).unwrap();

@@ -29,7 +29,7 @@ async fn cs_02_a_point_read_gives_the_values_their_version_and_time(peer: Peer) 
     assert_eq!(values(&don), values(&expected));
     assert!(!don.etag().as_str().is_empty());
     let before = don.timestamp();
-    // A Timestamp of the client's is not stored (T-3.31).
+    // The client's Timestamp is not stored (T-3.31).
     let stale = person("Marketing", "00001", "Don", "Hall", 35);
     table.replace(&don.map(|_| stale)).await.unwrap();
     let after = table.get(("Marketing", "00001")).required().await.unwrap();
@@ -82,7 +82,7 @@ async fn sales(table: &Table, count: usize) {
 
 const ROWS: usize = 2345;
 
-/// The sizes of the pages, and the rows in their order.
+/// The sizes of the pages, and the rows in order.
 async fn pages(table: &Table, size: u16) -> (Vec<usize>, Vec<String>) {
     let mut pages = table.query(partition("Sales")).page_size(size).pages();
     let (mut sizes, mut rows) = (Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ async fn cs_08_pages_have_their_size(peer: Peer) {
     assert_eq!((sizes.len(), rows), (47, expected.clone()));
     let ten = table.query(partition("Sales")).take(10).collect_at_most(10).await.unwrap();
     assert_eq!(ten.len(), 10);
-    // A server that ends pages early gives the same rows on more pages.
+    // A server that ends pages early returns the same rows on more pages.
     if peer.in_process().is_some() {
         let server = TestServer::builder().early_pages(7).start().await.unwrap();
         let table = server.account().tables().create("Sales").await.unwrap();
@@ -115,7 +115,7 @@ async fn cs_08_pages_have_their_size(peer: Peer) {
     }
 }
 
-/// What the second process is told.
+/// The input of the second process.
 const CONNECTION: &str = "LAZULI_CS09_CONNECTION";
 const TABLE: &str = "LAZULI_CS09_TABLE";
 const TOKEN: &str = "LAZULI_CS09_TOKEN";

@@ -1,4 +1,4 @@
-//! Writers that meet: CS-12, CS-15.
+//! Concurrent writers: CS-12, CS-15.
 
 use crate::peer::{Faulty, Peer};
 use lazuli_client::{BoxError, Change, Entity, Error, ErrorKind, Proof, Table};
@@ -43,8 +43,8 @@ async fn cs_12_twenty_tasks_add_a_thousand(peer: Peer) {
     assert!(attempts >= 1000, "{attempts}");
 }
 
-/// Lets `write` run behind the proxy, with the first of its requests that `faults` leaves to it lost, and
-/// `rivals` at work between that and the next attempt.
+/// Runs `write` behind the proxy with `faults` for its first requests, and `rivals` between the lost one and the next
+/// attempt.
 async fn with_rivals<T>(
     faulty: &Faulty,
     faults: &[Fault],
@@ -62,14 +62,14 @@ async fn with_rivals<T>(
     outcome
 }
 
-/// So many rivals add to a row, each with a write id.
+/// This many other clients add to a row, each with a write id.
 async fn additions(table: &Table, rivals: usize) {
     for _ in 0..rivals {
         table.update_with(("p", "r"), add_one).await.unwrap();
     }
 }
 
-/// What a write came to, and whether an earlier attempt may have been carried out.
+/// The outcome of a write, and whether an earlier attempt may have been carried out.
 fn seen<T>(
     outcome: Result<T, Error>,
     proof: impl Fn(T) -> Proof,
@@ -80,7 +80,7 @@ fn seen<T>(
 async fn cs_15_an_insert_and_its_rivals(peer: Peer) {
     let ours = || Entity::new("p", "r").with("Count", 0).with("Whose", "ours");
     for with_id in [true, false] {
-        // (a) It was not carried out, and a rival inserts.
+        // (a) It was not carried out, and another client inserts.
         let direct = peer.table("Inserts").await;
         let faulty = peer.faulty();
         let insert = faulty.table(&direct).insert(&ours());
@@ -92,7 +92,7 @@ async fn cs_15_an_insert_and_its_rivals(peer: Peer) {
             with_rivals(&faulty, &[Fault::DropRequest], insert.into_future(), rival).await;
         assert_eq!(seen(outcome, |written| written.proof), Err((ErrorKind::Conflict, true)));
         assert_eq!(count(&direct).await, 5);
-        // (b) It was carried out, and so many rivals write on it.
+        // (b) It was carried out, and other clients write over it.
         for rivals in [1, 7, 8] {
             let direct = peer.table("Inserts").await;
             let faulty = peer.faulty();
@@ -111,7 +111,7 @@ async fn cs_15_an_insert_and_its_rivals(peer: Peer) {
     }
 }
 
-/// A row with a write id, as ours and the rivals' find it.
+/// A row with a write id, as seen by us and by the others.
 async fn begun(peer: &Peer) -> (Table, Faulty) {
     let direct = peer.table("Rows").await;
     direct.insert(&Entity::new("p", "r").with("Count", 0)).write_id().await.unwrap();
@@ -168,7 +168,7 @@ async fn cs_15_an_addition_and_its_rivals(peer: Peer) {
                     "{with_id} {fault:?} {rivals}"
                 );
             }
-            // Counted once: at once, in the next round, or not known to be.
+            // Counted once: at once, in the next round, or with an unknown outcome.
             let ours = i32::from(fault == Fault::DropReply || is_known);
             assert_eq!(count(&direct).await, rivals as i32 + ours, "{with_id} {fault:?} {rivals}");
         }

@@ -1,4 +1,4 @@
-//! Types of the program: CS-2, CS-4, CS-5, CS-22.
+//! Types: CS-2, CS-4, CS-5, CS-22.
 
 use crate::peer::{Peer, table_1};
 use lazuli_client::prelude::*;
@@ -69,7 +69,7 @@ async fn cs_02_a_typed_read_equals_an_untyped_one(peer: Peer) {
     assert_eq!((typed.etag(), typed.timestamp()), (untyped.etag(), untyped.timestamp()));
     assert_eq!(untyped.str("FirstName"), Ok("Don"));
     assert_eq!(untyped.get::<i32>("Age"), Ok(34));
-    // The service sets the Timestamp, whoever writes.
+    // The service sets the Timestamp, whichever client writes.
     employees.replace(&typed).await.unwrap();
     let again = employees.get(Employee::key("Marketing", 1).unwrap()).required().await.unwrap();
     assert!(again.timestamp() > typed.timestamp());
@@ -85,7 +85,7 @@ async fn cs_04_a_union_reads_rows_of_two_kinds_in_order(peer: Peer) {
     assert_eq!(department.employee_count, 153);
 }
 
-/// The type of a program that was written later.
+/// A type in a later version of a program.
 mod later {
     use super::*;
 

@@ -14,7 +14,7 @@ crate::scenarios! {
     cs_06_a_merge_changes_what_it_names
 }
 
-/// Values of one Rust type: stored as `edm`, and read back equal.
+/// Values of one Rust type: stored as `edm`, and equal when read back.
 fn check<T>(entity: &Entity, name: &str, edm: EdmType, values: &[T])
 where
     T: TableValue + PartialEq + Debug,
@@ -32,7 +32,7 @@ fn put<T: TableValue>(entity: &mut Entity, name: &str, values: &[T]) {
     }
 }
 
-/// One row of the table in 5.2 after the other, at the ends and at zero.
+/// The rows of the table in 5.2, one after the other, at the limits and at zero.
 macro_rules! rows {
     ($($name:literal $edm:ident $type:ty: [$($value:expr),* $(,)?];)*) => {
         fn fill(entity: &mut Entity) {

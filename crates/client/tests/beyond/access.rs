@@ -8,7 +8,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
 async fn a_token_from_an_issuer_opens_one_partition_for_reading() {
-    // PS-22.1.
+    // PS-22.1, P-22.1.
     let (server, table) = counted().await;
     for user in ["user-17", "user-18"] {
         table.insert(&Entity::new(user, "profile")).await.unwrap();

@@ -41,7 +41,7 @@ async fn the_guide_s_examples_are_advised_on() {
 
     let watch = Watch::new(&account, Thresholds::default());
     let or = partition("Sales").and(row().eq("121").or(row().eq("322")));
-    // Cut into point reads, it is fine; sent as it is, the service scans.
+    // Cut into point reads, it is fine; sent unchanged, the service scans.
     table.query(or.clone()).collect_at_most(10).await.unwrap();
     assert_no_advice!(watch);
     table.query(or).as_written().collect_at_most(10).await.unwrap();
@@ -60,11 +60,11 @@ async fn writes_are_seen_one_by_one_and_in_batches() {
     batch.insert(&Entity::new("p", "id_10")).commit().await.unwrap();
     assert_eq!(codes(&watch), [Code::UnpaddedNumbers]);
     drop(watch);
-    // Nobody watches: nothing is gathered, and nothing breaks.
+    // Nobody watches: nothing is recorded, and nothing breaks.
     table.insert(&Entity::new("p", "id_11")).await.unwrap();
 }
 
-/// A watch whose habits are habits soon, and the table it watches.
+/// A watch with low thresholds for habits, and the table it watches.
 fn soon(server: &lazuli_test::FaultyServer) -> (Watch, Table<Entity>) {
     let account = server.account();
     let table = account.tables().table("Beyond").unwrap();
@@ -84,6 +84,7 @@ fn wide(row: &str) -> Entity {
 
 #[tokio::test]
 async fn whole_wide_entities_are_noticed_and_projections_are_not() {
+    // P-17.2.
     // ADV-8.
     let (server, _table) = counted().await;
     let (watch, table) = soon(&server);
@@ -155,7 +156,7 @@ async fn values_near_their_limits_are_noticed() {
     assert_eq!(codes(&watch), [Code::NearLimits]);
 }
 
-/// Answers queries with so many empty pages, each of which has a next one, before the last.
+/// Answers queries with this many empty pages, each of which has a next one, before the last.
 struct EmptyPages {
     inner: HttpTransport,
     pages: u32,

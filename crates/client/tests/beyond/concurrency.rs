@@ -9,7 +9,7 @@ fn don() -> Entity {
 
 #[tokio::test]
 async fn the_second_of_two_replacements_is_refused() {
-    // PS-18.1.
+    // PS-18.1, P-18.1.
     let (_server, table) = counted().await;
     table.insert(&don()).await.unwrap();
     let key = ("Marketing", "00001");
@@ -34,7 +34,7 @@ async fn the_second_of_two_replacements_is_refused() {
 
 #[tokio::test]
 async fn a_replacement_removes_what_it_does_not_name_and_a_merge_keeps_it() {
-    // PS-18.2.
+    // PS-18.2, P-18.2.
     let (_server, table) = counted().await;
     table.insert(&don()).await.unwrap();
     table.merge(("Marketing", "00001")).set("Age", 35).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_replacement_removes_what_it_does_not_name_and_a_merge_keeps_it() {
 
 #[tokio::test]
 async fn only_upserts_create_what_is_missing() {
-    // PS-18.3.
+    // PS-18.3, P-18.2.
     let (_server, table) = counted().await;
     table.insert(&don()).await.unwrap();
     let gone = table.get(("Marketing", "00001")).required().await.unwrap();

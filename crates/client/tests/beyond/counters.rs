@@ -17,7 +17,7 @@ async fn an_increase_is_a_read_and_a_write_and_a_sum_one_query() {
     assert_eq!(methods(&server), ["GET", "PUT"]);
     assert_eq!(counter.read().await.unwrap(), 2);
     assert_eq!(methods(&server), ["GET"]);
-    // Neighbours are not counted.
+    // Other counters in the partition are not counted.
     Counter::new(&table, "p", "visits2").add(100).await.unwrap();
     assert_eq!(counter.read().await.unwrap(), 2);
     assert!(counter.add(i64::MAX).await.is_err());
@@ -71,7 +71,7 @@ async fn a_client_that_dies_has_counted_once_or_not() {
     assert_eq!(requests.await.unwrap(), 2);
 }
 
-/// What writers of one run did: increases that were acknowledged, and those that may have been made.
+/// What writers of one run did: increases that were acknowledged, and those that may have been carried out.
 #[derive(Default)]
 struct Tally {
     acknowledged: AtomicI64,

@@ -1,5 +1,5 @@
-//! P-20.1a: what a client finds in its own traffic, for each code a workload that shows it and one that nearly does.
-//! Those whose finding is in what a service returns are in `advice.rs`.
+//! P-20.1a: what a client finds in its own traffic; for each code a workload that shows it and one that nearly does.
+//! Findings that depend on what a service returns are in `advice.rs`.
 
 use bytes::Bytes;
 use lazuli_client::patterns::advisor::{Code, Thresholds, Watch};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A service that does what it is asked, and stores nothing.
+/// A service that accepts everything, and stores nothing.
 #[derive(Clone, Default)]
 struct Yes {
-    /// Conditional writes that are refused next.
+    /// How many conditional writes are refused next.
     conflicts: Arc<AtomicU32>,
 }
 
@@ -81,7 +81,7 @@ impl Workload {
     }
 }
 
-/// A key that sorts anywhere.
+/// A key from a pseudorandom order.
 fn scattered(number: u64) -> String {
     format!("{:016x}x", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -130,7 +130,7 @@ async fn appends_and_hot_partitions_are_noticed() {
         for number in 0..24 {
             let row = if number < appends { format!("r{number:06}x") } else { scattered(number) };
             work.insert("hot", &row).await;
-            // Others have more, so that the partition is not most of the traffic.
+            // Other partitions have more, so that this one does not have most of the traffic.
             work.insert("a", &scattered(number)).await;
             work.insert("b", &scattered(number)).await;
         }
@@ -288,7 +288,7 @@ struct Person {
 
 #[tokio::test]
 async fn an_index_that_nobody_reads_is_noticed() {
-    // ADV-12. A client knows copies by their mark, in what it writes and in what it reads.
+    // ADV-12. A client recognizes copies by their mark, in what it writes and in what it reads.
     for (reads, expected) in [(0, vec![Code::UnreadIndex]), (1, vec![]), (2, vec![])] {
         let clock = TestClock::default();
         let server = TestServer::builder().clock(clock.clone()).start().await.unwrap();

@@ -45,7 +45,7 @@ async fn one_holds_until_it_ends_or_gives_it_back() {
 
 #[tokio::test]
 async fn a_stale_holder_can_neither_renew_nor_write() {
-    // PS-23.2.
+    // PS-23.2, P-18.3.
     let (server, table) = counted().await;
     let clock = server.clock().unwrap().clone();
     let mut paused = lease(&table).acquire().await.unwrap().unwrap();

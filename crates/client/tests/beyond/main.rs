@@ -1,4 +1,4 @@
-//! The patterns beyond the guide (P-23), with what they cost and what a crash leaves; optimistic concurrency (P-18)
+//! The patterns beyond the guide (P-23), with their cost and what a crash leaves; optimistic concurrency (P-18)
 //! and access by shared access signature (P-22).
 
 #![expect(clippy::unwrap_used, reason = "tests may")]

@@ -31,7 +31,7 @@ async fn no_number_is_handed_out_twice() {
             Mutex::new(Vec::new())
         },
         async |client, handed: &Mutex<Vec<i64>>, _| {
-            // Several clients in one: each has a block of its own.
+            // Several clients in one: each has its own block.
             let clients: Vec<_> =
                 (0..6).map(|_| Sequence::new(&table(client), "p", "n").block(2)).collect();
             for sequence in clients.iter().cycle().take(18) {

@@ -43,7 +43,7 @@ async fn all(stream: &EventStream) -> Vec<Recorded> {
     stream.read(1, 20_000).await.unwrap()
 }
 
-/// Versions without gaps, numbers without repetition, and a projection that equals a replay.
+/// Versions without gaps, unique numbers, and a projection that equals a replay.
 async fn check(table: &Table) -> BTreeSet<i64> {
     let stream = stream(table);
     let events = all(&stream).await;
@@ -125,7 +125,7 @@ async fn eight_writers_append_ten_thousand_events() {
             for round in 0..APPENDS {
                 let first = (writer * APPENDS + round) * EVENTS;
                 let numbers: Vec<i64> = (first..first + EVENTS).collect();
-                // A rival is nearly always there: go on until the append has its turn.
+                // Other writers nearly always interfere: retry until the append succeeds.
                 while let Err(error) = append(&stream, &numbers).await {
                     assert!(matches!(error.kind(), ErrorKind::Contended { .. }), "{error}");
                 }
@@ -185,7 +185,7 @@ async fn three_writers_with_faults_keep_what_they_acknowledged() {
     .unwrap();
 }
 
-/// Brings the view of the stream up to date: the sum of its numbers, in another partition.
+/// Updates the view of the stream: the sum of its numbers, in another partition.
 async fn catch_up(table: &Table) -> Result<i64, Error> {
     let view = View::new(&stream(table), table, "views", "sums").events(4);
     view.catch_up(async |tx: Transaction, event: Recorded| {

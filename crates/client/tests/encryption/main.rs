@@ -1,5 +1,5 @@
 //! Encryption against the real server: the scenarios of `docs/spec/encryption.md`, section 7. Those that need
-//! no server are beside the code.
+//! no server are next to the code.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
@@ -31,14 +31,14 @@ fn v1() -> Encryption {
     Encryption::v1_for_old_readers(keys()).properties(["Email", "Notes"])
 }
 
-/// A server and a table that shows what is stored.
+/// A server, and a table handle that shows what is stored.
 async fn raw_table() -> (TestServer, Table) {
     let server = TestServer::start().await.unwrap();
     let table = server.account().tables().create("People").await.unwrap();
     (server, table)
 }
 
-/// What an encryption failed with.
+/// The cause of a failed encryption.
 #[track_caller]
 fn crypto<T: std::fmt::Debug>(result: Result<T, Error>) -> CryptoError {
     match result.unwrap_err().kind() {

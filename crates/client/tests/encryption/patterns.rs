@@ -61,8 +61,8 @@ async fn archive(account: &Account, tables: Tables) -> u64 {
 
 #[tokio::test]
 async fn a_job_moves_an_encrypted_entity_and_never_a_clear_one() {
-    // E-22, E-50. Tables of a job pass as tables of plain entities: an entity was once decrypted on its way from one
-    // that has the keys, and stored in clear in one that has not.
+    // E-22, E-50. Tables of a job are passed as tables of plain entities: once, an entity was decrypted on its way
+    // out of a table with keys, and stored in clear in one without.
     let (server, raw) = raw_table().await;
     let account = server.account();
     let raw_archive = account.tables().create("Archive").await.unwrap();
@@ -91,7 +91,7 @@ async fn a_job_moves_an_encrypted_entity_and_never_a_clear_one() {
     assert!(raw.scan().collect_at_most(1).await.unwrap().is_empty());
 }
 
-/// With an index beside its entities.
+/// With an index in its partition.
 #[derive(TableEntity, Clone, Debug, PartialEq)]
 #[table(name = "People", partition = "{clinic}", row = "p_{id:08}", rename_all = "PascalCase")]
 #[index(ward, row = "ward_{ward:04}_{id:08}")]
@@ -121,7 +121,7 @@ async fn a_rehomed_entity_is_encrypted_under_its_new_key() {
     assert_eq!((&*moved.name, &*moved.clinic), ("Ann", "South"));
 }
 
-/// In a list beside its entities.
+/// In a list in its partition.
 #[derive(TableEntity, Clone, Debug, PartialEq)]
 #[table(
     name = "People",
@@ -165,12 +165,12 @@ struct Nurse {
 
 #[tokio::test]
 async fn listed_entities_are_encrypted_and_their_lists_are_not() {
-    // E-50. Such lists could not be written at all: nothing said which of their properties are encrypted.
+    // E-50. Such lists could not be written at all, because nothing said which of their properties are encrypted.
     let (_server, raw) = raw_table().await;
     let clear = ListTable::<Member>::new(&raw.retyped::<Member>());
     assert_eq!(crypto(clear.map(drop)), CryptoError::NoKey);
 
-    // Whoever wants no clear entity has clear lists all the same.
+    // Lists are clear even where entities must be encrypted.
     let encryption = || Encryption::v2(keys()).require_encryption();
     let encrypted = raw.retyped::<Member>().encrypted(encryption());
     let members = ListTable::<Member>::new(&encrypted).unwrap();

@@ -1,8 +1,10 @@
-//! Keys that are rotated, and rows that move to another version of the format.
+//! Key rotation, and moving rows to another version of the format.
 
 use crate::{crypto, key, raw_table, v1, v2};
-use lazuli_client::encryption::{CryptoError, Encryption, Keys};
-use lazuli_client::{Entity, Loaded, PageToken, Table, partition};
+use lazuli_client::encryption::{
+    AesKey, CryptoError, Encryption, KeyWrap, Keys, SecretBytes, Wrapped,
+};
+use lazuli_client::{BoxFuture, Entity, Loaded, PageToken, Table, partition};
 use std::sync::{Arc, Mutex};
 
 const ROWS: usize = 1000;
@@ -101,6 +103,40 @@ async fn a_rotation_leaves_others_and_goes_on_where_it_was() {
     assert_eq!((rest.rewritten, rest.already_new, rest.clear), (0, 100, 1), "the second page");
     let new = raw.encrypted(Encryption::v2(both));
     assert!(all(&new).await.iter().all(|row| row.str("Email").unwrap().ends_with("@contoso.com")));
+}
+
+/// A key that unwraps to something else, as one with `RSA1_5` does to hide that it cannot.
+#[derive(Debug)]
+struct Stranger(AesKey);
+
+impl KeyWrap for Stranger {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn wrap<'a>(&'a self, cek: &'a [u8]) -> BoxFuture<'a, Result<Wrapped, CryptoError>> {
+        self.0.wrap(cek)
+    }
+
+    fn unwrap<'a>(
+        &'a self,
+        _algorithm: &'a str,
+        _wrapped: &'a [u8],
+    ) -> BoxFuture<'a, Result<SecretBytes, CryptoError>> {
+        let packed = [&b"2.0\0\0\0\0\0"[..], &[7; 32]].concat();
+        Box::pin(std::future::ready(Ok(SecretBytes::new(packed))))
+    }
+}
+
+#[tokio::test]
+async fn a_rotation_never_replaces_a_key_that_it_did_not_unwrap() {
+    // E-31. It once stored the random key that such a key gives, and the data was lost.
+    let (_server, raw) = raw_table().await;
+    let people = raw.clone().encrypted(v2());
+    load(&people, 0..1).await;
+    let wrong = Keys::new(key(2)).also(Stranger(key(1)));
+    assert_eq!(crypto(raw.rotate_keys(&wrong).await), CryptoError::Decrypt);
+    assert_eq!(all(&people).await[0].str("Email").unwrap(), "0@contoso.com");
 }
 
 #[tokio::test]

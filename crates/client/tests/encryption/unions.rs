@@ -1,7 +1,7 @@
 //! Several types in one table, some of them with encrypted fields and indexes (C-6.8, C-9.5, C-15.2).
 //!
-//! A union once wrote its variants as types that declare nothing: what they encrypt went out in clear, and their
-//! indexes were skipped.
+//! A union once wrote its variants as types without declarations: encrypted fields were sent in clear, and indexes
+//! were skipped.
 
 use crate::{crypto, keys, raw_table};
 use lazuli_client::encryption::{BlindKey, CryptoError, Encryption};
@@ -22,7 +22,7 @@ struct Patient {
     ssn: Option<String>,
 }
 
-/// Its clear properties are called like encrypted ones of patients.
+/// Its clear properties have the same names as encrypted ones of patients.
 #[derive(TableEntity, Clone, Debug, PartialEq)]
 #[table(kind = "Ward", partition = "{clinic}", row = "about_{ward:pad}", rename_all = "PascalCase")]
 struct Ward {
@@ -188,7 +188,7 @@ async fn a_union_of_secrets_is_neither_written_nor_read_without_its_keys() {
         },
     ));
     assert_eq!(stored(&raw).await, []);
-    // Rows without secrets need none.
+    // Rows without secrets need no key.
     plain.insert(&ward()).await.unwrap();
     let rows = plain.clone().encrypted(encryption());
     rows.insert(&patient(1)).await.unwrap();
@@ -237,7 +237,7 @@ async fn entities_of_any_shape_do_not_slip_past_what_a_table_declares() {
             .await
             .unwrap_err(),
     );
-    // What was read in part knows nothing of its copies.
+    // An entity that was read partly does not know its copies.
     let part = patients.query(partition("North")).select(Patient::WARD);
     let part = part.collect_at_most(9).await.unwrap().remove(0);
     let (part, patients_again) =
@@ -254,7 +254,7 @@ async fn what_was_decrypted_is_not_copied_in_clear() {
     rows.insert(&patient(1)).await.unwrap();
     assert!(rows.bulk().copy_to(&others).await.is_err());
     assert_eq!(others.scan().collect_at_most(10).await.unwrap().len(), 0);
-    // As they are stored, the rows may go anywhere.
+    // In their stored form, the rows may be copied anywhere.
     assert_eq!(raw.bulk().copy_to(&others).await.unwrap().written, 2);
     let there = others.retyped::<Row>().encrypted(encryption());
     let found = there.query(partition("North")).collect_at_most(10).await.unwrap();

@@ -1,4 +1,4 @@
-//! Entities of any shape.
+//! Untyped entities.
 
 use crate::{crypto, key, keys, raw_table, v1, v2};
 use lazuli_client::encryption::{BlindKey, CryptoError, Encryption, Keys};
@@ -122,7 +122,7 @@ async fn a_merge_leaves_encrypted_properties_alone() {
         (read.str("Email").unwrap(), read.get::<i32>("Age").unwrap()),
         ("donh@contoso.com", 35)
     );
-    // Nobody said what is encrypted: then nobody knows what may be merged.
+    // Nothing says which properties are encrypted: then it is unknown what may be merged.
     let untold = raw.encrypted(Encryption::v2(keys()));
     assert_eq!(crypto(untold.merge(at).set("Age", 36).await), CryptoError::NoResolver);
     assert_eq!(crypto(untold.upsert(&don()).await), CryptoError::NoResolver);
@@ -195,7 +195,7 @@ async fn a_blind_index_finds_equal_values() {
 
 #[tokio::test]
 async fn a_lost_answer_is_resolved_by_what_was_sent() {
-    // The ciphertext is compared: nobody else can have written the same.
+    // The ciphertext is compared: no other client can have written the same.
     let server = TestServer::with_faults().await.unwrap();
     let raw = server.account().tables().create("People").await.unwrap();
     let people = raw.encrypted(v2());

@@ -28,13 +28,14 @@ fn key(id: u32) -> Key<Employee> {
 
 #[tokio::test]
 async fn a_write_and_its_copies_are_one_request() {
+    // PS-2.8.
     let server = TestServer::with_faults().await.unwrap();
     let direct = server.direct();
     direct.tables().create("Staff").await.unwrap();
     let staff = staff(&server.account());
     server.faults().take();
     staff.insert(&employee(223, "a@contoso.com")).await.unwrap();
-    // The first asks whether the service has such transactions.
+    // The first one asks whether the service has such transactions.
     let sent = server.faults().take();
     assert_eq!(sent.iter().map(|e| e.operations()).collect::<Vec<_>>(), [0, 2]);
     assert!(sent.iter().all(|e| e.service == StorageService::Table));
@@ -67,7 +68,7 @@ async fn a_write_and_its_copies_are_one_request() {
 
 #[tokio::test]
 async fn a_copy_that_somebody_removed_stops_no_write() {
-    // P-1.7: and copies of another table, in a partition of the same name.
+    // P-1.7: also with copies in another table, in a partition with the same name.
     let server = TestServer::start().await.unwrap();
     let account = server.account();
     for table in ["Badges", "BadgesByHolder"] {
@@ -93,7 +94,7 @@ async fn setup(client: &TestClient) {
 
 #[tokio::test]
 async fn a_crash_leaves_nothing_to_heal() {
-    // P-0.7.
+    // PS-2.8, P-0.7.
     for change in ["insert", "replace", "delete"] {
         let write = async |client: &TestClient, (): &()| {
             let staff = staff(client);
@@ -147,7 +148,7 @@ async fn three_writers_with_faults_keep_copies_and_uniqueness() {
         },
         async |_, ()| {},
         async |client, (), _| {
-            // Neither a copy without its entity, nor the reverse, nor two entities with one value.
+            // No copy without its entity, no entity without its copy, and no two entities with one value.
             assert_eq!(staff(client).verify().await.unwrap(), []);
         },
     )

@@ -56,7 +56,7 @@ fn pair(email: &str, id: &str) -> (String, String) {
 
 #[tokio::test]
 async fn an_entity_is_found_by_its_key_and_by_its_index() {
-    // PS-2.1, and what it costs.
+    // PS-2.1, and its cost.
     let server = TestServer::with_faults().await.unwrap();
     let direct = server.direct();
     create(&direct).await;
@@ -84,7 +84,7 @@ async fn an_entity_is_found_by_its_key_and_by_its_index() {
     let checked = staff.get_by_checked(by_email()).await.unwrap().unwrap();
     assert_eq!((&*checked, server.faults().take().len()), (&jones, 2));
 
-    // The e-mail changes: the old one finds nobody, the new one does.
+    // The e-mail changes: the old one finds nothing, the new one finds the entity.
     let mut loaded = checked;
     loaded.email_address = "j@contoso.com".into();
     staff.replace(&loaded).await.unwrap();
@@ -106,6 +106,24 @@ async fn an_entity_is_found_by_its_key_and_by_its_index() {
 }
 
 #[tokio::test]
+async fn an_entity_is_replaced_under_the_key_it_was_read_by() {
+    // C-9.2: its version says nothing of another row, which may have the same one.
+    let server = TestServer::with_faults().await.unwrap();
+    create(&server.direct()).await;
+    let account = server.account();
+    for staff in [staff(&account), Eventual::commit(&account).table().unwrap()] {
+        staff.upsert(&employee(1, "a@contoso.com")).await.unwrap();
+        let key = Employee::key("Sales", 1).unwrap();
+        let mut moved = staff.get(key).await.unwrap().unwrap();
+        moved.id = 2;
+        server.faults().take();
+        let error = staff.replace(&moved).await.unwrap_err();
+        assert!(error.to_string().contains("another key"), "{error}");
+        assert!(server.faults().take().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn one_of_two_rivals_gets_a_unique_value() {
     // PS-2.2: 1,000 times in the full test.
     let server = TestServer::start().await.unwrap();
@@ -117,11 +135,11 @@ async fn one_of_two_rivals_gets_a_unique_value() {
         let (a, b) = (employee(id, &email), employee(id + 1, &email));
         let (a, b) = tokio::join!(staff.insert(&a), staff.insert(&b));
         assert!(!(a.is_ok() && b.is_ok()), "two holders of {email}");
-        // Both may lose: each meets the other's claim. The value is then free again.
+        // Both may lose, if each meets the other's claim. The value is then free again.
         let copy = staff.get_by(Employee::by_email("Sales", &email).unwrap()).await.unwrap();
         assert_eq!(copy.is_some(), a.is_ok() || b.is_ok());
     }
-    // No copy is without its entity, and no entity without its copy.
+    // No copy without its entity, and no entity without its copy.
     assert_eq!(staff.verify().await.unwrap(), []);
 }
 
@@ -173,7 +191,7 @@ async fn verify_finds_what_others_broke_and_repair_mends_it() {
 
 #[tokio::test]
 async fn a_search_that_ends_goes_on_where_it_was() {
-    // P-0.5: pages end early here, and tokens go through their text.
+    // P-0.5, P-0.5a: pages end early here, and tokens go through their text.
     let server = TestServer::builder().early_pages(3).start().await.unwrap();
     let account = server.account();
     let staff = create(&account).await;
@@ -233,7 +251,7 @@ async fn verbs_that_read_first_keep_the_copies() {
     });
     futures_util::future::join_all(updates).await;
     let found = staff.get(key()).await.unwrap().unwrap();
-    // Writers of one entity may leave the end to the worker, and claims are young for a while.
+    // Writers of one entity may leave the rest to the worker, and claims stay young for a while.
     clock.advance(Duration::from_secs(660));
     staff.worker().unwrap().run_until_idle().await.unwrap();
     assert_eq!(copies(&account).await, [pair(&found.email_address, "000001")]);
@@ -259,7 +277,7 @@ async fn without_the_queue_nothing_is_written() {
 
 #[tokio::test]
 async fn a_crash_anywhere_is_healed_by_the_worker() {
-    // PS-2.6: for an insert, a change of the value, and a deletion.
+    // PS-2.6, P-2.5: for an insert, a change of the value, and a deletion.
     for change in ["insert", "replace", "delete"] {
         let setup = async |client: &TestClient| {
             let staff = create(client).await;
@@ -335,8 +353,36 @@ async fn repair_mends_what_others_broke() {
 }
 
 #[tokio::test]
+async fn a_look_up_says_how_old_it_is_and_reports_a_wrong_copy() {
+    // P-2.6, P-2.2.
+    let clock = TestClock::default();
+    let server = TestServer::builder().clock(clock.clone()).start().await.unwrap();
+    let account = server.account();
+    let staff = create(&account).await;
+    let by = |email: &str| Employee::by_email("Sales", email).unwrap();
+    staff.insert(&employee(1, "a@x")).await.unwrap();
+    let primary = staff.get(Employee::key("Sales", 1).unwrap()).await.unwrap().unwrap();
+    let copy = staff.get_by(by("a@x")).await.unwrap().unwrap();
+    assert_eq!(copy.as_of(), Some(primary.timestamp()));
+    // A copy that only claims its value: what it holds is not asked, its entity is.
+    let rows = account.tables().table("Staff").unwrap();
+    let claim = rows.merge(("email_Sales", "a@x")).set("_st", "reserved").set("LastName", "Smith");
+    claim.await.unwrap();
+    let found = staff.get_by(by("a@x")).await.unwrap().unwrap();
+    assert_eq!((&*found.last_name, found.as_of()), ("Jones", Some(primary.timestamp())));
+    let orphan = Entity::new("email_Sales", "x@x").with("_ix", "Employee/email");
+    let orphan = orphan.with("_pk", "empid_Sales").with("_rk", "000001").with("_src", 1_i64);
+    rows.insert(&orphan).await.unwrap();
+    assert!(staff.get_by_checked(by("x@x")).await.unwrap().is_none());
+    // The checked look-up has left a note.
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(staff.worker().unwrap().run_until_idle().await.unwrap(), 1);
+    assert!(rows.get(("email_Sales", "x@x")).await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_token_for_some_keys_writes_no_copies_elsewhere() {
-    // P-22.3: the write is refused before its primary is there and its copies are not.
+    // P-22.3: the write is refused before its primary is written without its copies.
     let server = TestServer::with_faults().await.unwrap();
     create(&server.direct()).await;
     let table = server.account().tables().table("Staff").unwrap();
@@ -363,14 +409,14 @@ async fn workers_may_come_twice_and_late() {
     let key = || Employee::key("Sales", 1).unwrap();
     deferred.insert(&employee(1, "a@x")).await.unwrap();
     deferred.update_with(key(), |e| e.email_address = "b@x".into()).await.unwrap();
-    // Two notes about one entity, and a worker for each. The claim of the first value must be old (P-2.3).
+    // Two notes about one entity, with a worker for each. The claim of the first value must be old (P-2.3).
     clock.advance(Duration::from_secs(660));
     let (one, two) = (staff.worker().unwrap(), staff.worker().unwrap());
     let (one, two) = tokio::join!(one.run_until_idle(), two.run_until_idle());
     assert!(one.unwrap() + two.unwrap() >= 2);
     assert_eq!(copies(&account).await, [pair("b@x", "000001")]);
 
-    // A note that is an hour old, about a state that is gone.
+    // An hour-old note about a state that no longer exists.
     deferred.update_with(key(), |e| e.email_address = "c@x".into()).await.unwrap();
     staff.update_with(key(), |e| e.email_address = "d@x".into()).await.unwrap();
     let rows = account.tables().table("Staff").unwrap();
@@ -385,7 +431,7 @@ async fn workers_may_come_twice_and_late() {
 
 #[tokio::test]
 async fn a_note_that_fails_does_not_keep_the_worker_from_others() {
-    // P-2.4a. The first note that failed once ended the worker, and again each time it was started.
+    // P-2.4a. The first note that failed once ended the worker, every time it was started.
     let clock = TestClock::default();
     let server = TestServer::builder().clock(clock.clone()).start().await.unwrap();
     let account = server.account();
@@ -394,7 +440,7 @@ async fn a_note_that_fails_does_not_keep_the_worker_from_others() {
     for (id, email) in [(1, "a@x"), (2, "b@x")] {
         deferred.insert(&employee(id, email)).await.unwrap();
     }
-    // A foreign row takes the place of the first copy.
+    // A foreign row takes the key of the first copy.
     let rows = account.tables().table("Staff").unwrap();
     rows.overwrite(&Entity::new("email_Sales", "a@x").with("Foreign", true)).await.unwrap();
     clock.advance(Duration::from_secs(61));
@@ -402,9 +448,102 @@ async fn a_note_that_fails_does_not_keep_the_worker_from_others() {
     assert!(matches!(error.kind(), ErrorKind::UniqueViolation { .. }), "{error}");
     let second = rows.get(("email_Sales", "b@x")).required().await.unwrap();
     assert_eq!(second.value("_st"), None, "it is complete");
-    // The note stays until somebody has cleared the place.
+    // The note stays until the key is free again.
     rows.delete_key(("email_Sales", "a@x")).await.unwrap();
     clock.advance(Duration::from_secs(61));
     assert_eq!(staff.worker().unwrap().run_until_idle().await.unwrap(), 1);
     assert_eq!(copies(&account).await, [pair("a@x", "000001"), pair("b@x", "000002")]);
+}
+
+#[derive(TableEntity, Clone, Debug, PartialEq)]
+#[table(kind = "Badge", partition = "badge_{site}", row = "{id:06}")]
+#[index(code, table = "Codes", partition = "{site}", row = "{code}", unique)]
+struct Badge {
+    site: String,
+    id: u32,
+    code: String,
+}
+
+/// Its index lies beside its entities.
+#[derive(TableEntity, Clone, Debug, PartialEq)]
+#[table(kind = "Room", partition = "{site}", row = "room_{id:06}")]
+#[index(name, row = "name_{name}", unique)]
+struct Room {
+    site: String,
+    id: u32,
+    name: String,
+}
+
+#[derive(TableUnion, Clone, Debug, PartialEq)]
+enum Held {
+    Employee(Employee),
+    Badge(Badge),
+}
+
+#[derive(TableUnion, Clone, Debug, PartialEq)]
+enum Mixed {
+    Badge(Badge),
+    Room(Room),
+}
+
+#[tokio::test]
+async fn a_union_looks_after_the_copies_of_all_its_types() {
+    // P-0.5. It did nothing once, and said nothing.
+    let server = TestServer::with_faults().await.unwrap();
+    let account = server.direct();
+    create(&account).await;
+    account.tables().create("Codes").await.unwrap();
+    let mixed = account.tables().table_of::<Mixed>("Staff").unwrap();
+    assert!(account.eventual("staff-index").unwrap().over(mixed).is_err());
+    let held = |account: &Account| {
+        let table = account.tables().table_of::<Held>("Staff").unwrap();
+        account.eventual("staff-index").unwrap().over(table).unwrap()
+    };
+    let table = held(&account);
+    table.insert(&employee(1, "a@x").into()).await.unwrap();
+    let badge = Badge { site: "Sales".into(), id: 7, code: "x7".into() };
+    table.insert(&badge.into()).await.unwrap();
+    assert_eq!(table.verify().await.unwrap(), []);
+    let untyped = account.tables().table("Staff").unwrap();
+    untyped.delete_key(("email_Sales", "a@x")).await.unwrap();
+    account.tables().table("Codes").unwrap().delete_key(("Sales", "x7")).await.unwrap();
+    let findings = table.verify().await.unwrap();
+    let kinds: Vec<_> = findings.iter().map(|found| (found.kind, found.index.as_str())).collect();
+    assert_eq!(
+        kinds,
+        [(FindingKind::Missing, "Badge/code"), (FindingKind::Missing, "Employee/email")]
+    );
+
+    // P-2.6a: a repair leaves a note before it writes, and only then.
+    let notes = || {
+        let exchanges = server.faults().take();
+        exchanges.iter().filter(|one| one.service == StorageService::Queue).count()
+    };
+    notes();
+    held(&server.account()).repair().await.unwrap();
+    assert_eq!(notes(), 4, "two notes, left and deleted");
+    assert_eq!(table.verify().await.unwrap(), []);
+    held(&server.account()).repair().await.unwrap();
+    assert_eq!(notes(), 0);
+}
+
+#[tokio::test]
+async fn a_copy_that_two_entities_want_does_not_keep_repair_from_others() {
+    // P-0.5: it is reported and left.
+    let server = TestServer::start().await.unwrap();
+    let account = server.account();
+    let staff = create(&account).await;
+    for id in 1..=2 {
+        staff.insert(&employee(id, &format!("{id}@x"))).await.unwrap();
+    }
+    let rows = account.tables().table("Staff").unwrap();
+    rows.merge(("empid_Sales", "000001")).set("EmailAddress", "2@x").await.unwrap();
+    rows.delete_key(("email_Sales", "1@x")).await.unwrap();
+    staff.insert(&employee(3, "3@x")).await.unwrap();
+    rows.delete_key(("email_Sales", "3@x")).await.unwrap();
+    staff.repair().await.unwrap();
+    assert_eq!(copies(&account).await, [pair("2@x", "000002"), pair("3@x", "000003")]);
+    let findings = staff.verify().await.unwrap();
+    let kinds: Vec<_> = findings.iter().map(|found| found.kind).collect();
+    assert_eq!(kinds, [FindingKind::Duplicate]);
 }

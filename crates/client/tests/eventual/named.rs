@@ -1,4 +1,4 @@
-//! Writers that sleep between two steps (PS-2.3), and the load that the pattern is for (PS-2.7).
+//! Writers that are suspended between two steps (PS-2.3), and the load that the pattern is meant for (PS-2.7).
 
 use crate::{Employee, copies, create, employee, pair};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Lets so many requests pass, and holds the others until it is opened.
+/// Lets this many requests pass, and holds the others until it is opened.
 #[derive(Clone)]
 struct Gate {
     inner: Arc<HttpTransport>,
@@ -58,8 +58,8 @@ async fn set(staff: &EventualTable<Employee>, email: &str) {
 
 #[tokio::test]
 async fn a_writer_that_sleeps_anywhere_leaves_no_copy_of_its_value() {
-    // PS-2.3: the writer of `a` sleeps after each number of requests (W3 is the third), while another changes the value to `b`
-    // and to `c`. The worker comes at the end, when claims are old.
+    // PS-2.3, P-2.1: the writer of `a` is suspended after each number of requests (W3 is the third), while another changes
+    // the value to `b` and to `c`. The worker runs at the end, when claims are old.
     for requests in 0..=8 {
         let clock = TestClock::default();
         let server = TestServer::builder().clock(clock.clone()).start().await.unwrap();
@@ -76,7 +76,7 @@ async fn a_writer_that_sleeps_anywhere_leaves_no_copy_of_its_value() {
             outcome
         };
         let wake = async {
-            // Until the sleeper has used all it may: then it stands at the gate, or is done.
+            // Until the suspended writer has used all its requests: then it waits at the gate, or is done.
             while gate.passes.available_permits() > 0 && !is_done.load(Ordering::Acquire) {
                 tokio::task::yield_now().await;
             }
@@ -89,7 +89,7 @@ async fn a_writer_that_sleeps_anywhere_leaves_no_copy_of_its_value() {
             is_there
         };
         let (slept, is_there) = tokio::join!(sleep, wake);
-        // W3 was done before it slept, so the write is acknowledged, whoever came since.
+        // W3 was done before it was suspended, so the write is acknowledged, whoever has written since.
         assert!(slept.is_ok(), "{requests}: {slept:?}");
         clock.advance(Duration::from_secs(700));
         others.worker().unwrap().run_until_idle().await.unwrap();
@@ -101,7 +101,7 @@ async fn a_writer_that_sleeps_anywhere_leaves_no_copy_of_its_value() {
 
 #[tokio::test]
 async fn a_worker_that_sleeps_anywhere_leaves_no_old_copy() {
-    // PS-2.3: the worker sleeps inside reconcile.
+    // PS-2.3, P-2.1: the worker is suspended inside reconcile.
     for requests in 0..=8 {
         let clock = TestClock::default();
         let server = TestServer::builder().clock(clock.clone()).start().await.unwrap();
@@ -174,7 +174,7 @@ async fn load_that_one_partition_refuses_is_taken_by_many() {
     assert!(tables.len() >= (departments * per_department) as usize);
     assert!(tables.iter().all(|exchange| exchange.status != Some(503)));
 
-    // The same load with the copies beside the entities, which are in one partition (P-1).
+    // The same load with the copies in the entities' partition (P-1).
     let beside: Table<Beside> = direct.tables().of().unwrap();
     let mut refused = 0;
     for id in 0..departments * per_department {

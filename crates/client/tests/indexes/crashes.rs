@@ -1,4 +1,4 @@
-//! A client that dies leaves nothing to heal (PS-1.10, P-0.7).
+//! A client that crashes leaves nothing to heal (PS-1.10, P-0.7).
 
 use crate::{Employee, assert_consistent, employee, employees};
 use lazuli_client::prelude::*;

@@ -1,4 +1,4 @@
-//! Indexes that are declared at run time: what a type declares, without the type (P-0.5).
+//! Indexes declared at run time: a type's declarations, without the type (P-0.5).
 
 use crate::{Employee, employee, employees};
 use lazuli_client::patterns::eventual::Eventual;
@@ -6,7 +6,7 @@ use lazuli_client::patterns::{FindingKind, IndexLayout, IndexPage, IndexPages};
 use lazuli_client::prelude::*;
 use lazuli_test::TestServer;
 
-/// Every way to write a key field whose text depends on its type, and a field with several properties.
+/// Every format of a key field whose text depends on its type, and a field with several properties.
 #[derive(TableEntity, Clone, Debug, PartialEq)]
 #[table(name = "Visits", rename_all = "PascalCase")]
 #[table(partition = "v_{site:lower}", row = "{at:rev}_{number:pad}")]
@@ -62,6 +62,7 @@ fn kinds(pages: &[IndexPage]) -> Vec<(FindingKind, String)> {
 
 #[tokio::test]
 async fn the_layout_of_a_type_finds_its_copies_as_the_type_does() {
+    // P-0.5b.
     let server = TestServer::start().await.unwrap();
     let table = employees(&server.account()).await;
     for id in 0..20 {
@@ -109,7 +110,7 @@ async fn the_layout_of_a_type_finds_its_copies_as_the_type_does() {
 
 #[tokio::test]
 async fn the_rows_of_a_move_under_way_are_left_alone() {
-    // P-12.6: a staged entity and its copies keep their places, whether the type or its layout is looked after.
+    // P-12.6: a staged entity and its copies keep their keys, whether the maintenance uses the type or its layout.
     let server = TestServer::start().await.unwrap();
     let table = employees(&server.account()).await;
     table.insert(&employee(3, "3@x")).await.unwrap();
@@ -131,7 +132,7 @@ async fn the_rows_of_a_move_under_way_are_left_alone() {
     assert_eq!(kinds(&all(untyped.indexes(&layout).mending().pages()).await), []);
     assert_eq!(table.verify().collect_at_most(10).await.unwrap(), []);
 
-    // A foreign writer gives another entity the value that is on its way: it does not get the copy.
+    // A foreign writer gives another entity the value of an entity that is being moved: it does not get the copy.
     untyped.merge(("Sales", "empid_000003")).set("EmailAddress", "50@x").await.unwrap();
     untyped.delete_key(("Sales", "email_3@x")).await.unwrap();
     let taken = (FindingKind::Duplicate, "email_50@x".to_owned());
@@ -148,7 +149,7 @@ async fn copies_in_other_partitions_and_tables_are_filled_and_mended() {
     account.tables().create("Visits").await.unwrap();
     let rows = account.tables().table("Visits").unwrap();
     for number in 1..=3 {
-        // As a program wrote them that knew no index.
+        // As written by a program without the index.
         let visit = visit(number, (number < 3).then_some("O'Neill"));
         let (mut properties, key) = (lazuli_client::Properties::default(), visit.key().unwrap());
         visit.write(&mut properties).unwrap();
@@ -167,7 +168,7 @@ async fn copies_in_other_partitions_and_tables_are_filled_and_mended() {
     assert_eq!(eventual.verify().await.unwrap(), []);
     assert_eq!(kinds(&all(rows.indexes(&layout).pages()).await), []);
 
-    // An entity that goes without its copies leaves three orphans, in two tables.
+    // An entity deleted without its copies leaves three orphans, in two tables.
     let gone = visit(1, None).key().unwrap();
     rows.delete_key((gone.partition.as_str(), gone.row.as_str())).await.unwrap();
     let mut pages = rows.indexes(&layout).pages();
@@ -176,7 +177,7 @@ async fn copies_in_other_partitions_and_tables_are_filled_and_mended() {
         first.left.iter().map(|found| found.kind).collect::<Vec<_>>(),
         [FindingKind::Orphan]
     );
-    // The search is continued where it was left.
+    // The check continues where it stopped.
     let token = first.token.unwrap().to_string();
     assert_eq!(token, "lzi1.VisitsByGuest");
     let rest =
@@ -193,7 +194,7 @@ async fn what_is_not_ours_is_left_alone() {
     let table = employees(&server.account()).await.retyped::<Entity>();
     let layout = IndexLayout::new("Employee", "{department}", "empid_{id:06}").unwrap();
     let layout = layout.unique("email", "email_{Email}").unwrap();
-    // Of another kind, without the property, of a later version, of a type that keys cannot hold.
+    // Another kind, no such property, a later version, a type that keys cannot represent.
     for entity in [
         Entity::new("Sales", "Department").with("EntityType", "Department").with("Email", "d@x"),
         Entity::new("Sales", "empid_000001"),
@@ -201,7 +202,7 @@ async fn what_is_not_ours_is_left_alone() {
         Entity::new("Sales", "empid_000003").with("Email", 1.5),
         Entity::new("Sales", "empid_000004").with("Email", "c@x"),
         Entity::new("Sales", "empid_000005").with("Email", "c@x"),
-        // A row that is no copy lies where one should be.
+        // A row that is not a copy has the key of one.
         Entity::new("Sales", "empid_000006").with("Email", "note"),
         Entity::new("Sales", "email_note").with("Text", "mine"),
     ] {

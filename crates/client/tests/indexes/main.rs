@@ -75,14 +75,14 @@ async fn employees(account: &Account) -> Table<Employee> {
     account.tables().of().unwrap()
 }
 
-/// Row keys of a partition, copies too.
+/// Row keys of a partition, including copies.
 async fn rows(table: &Table<Employee>, partition_key: &str) -> Vec<String> {
     let rows = table.retyped::<Entity>().query(partition(partition_key));
     let rows = rows.collect_at_most(10_000).await.unwrap();
     rows.iter().map(|row| row.row_key().to_owned()).collect()
 }
 
-/// For every primary exactly its copies, for every copy its primary (PS-1.10).
+/// Every primary has exactly its copies, every copy its primary (PS-1.10).
 async fn assert_consistent(table: &Table<Employee>) {
     let all = table.retyped::<Entity>().scan().collect_at_most(100_000).await.unwrap();
     let (copies, primaries): (Vec<_>, Vec<_>) =

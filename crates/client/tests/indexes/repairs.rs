@@ -1,6 +1,6 @@
-//! Copies that a foreign writer damaged are found and mended (PS-1.9).
+//! Copies damaged by a foreign writer are found and repaired (PS-1.9).
 
-use crate::{Employee, assert_consistent, employee, employees};
+use crate::{Badge, Employee, assert_consistent, employee, employees, jones};
 use lazuli_client::Change;
 use lazuli_client::patterns::FindingKind;
 use lazuli_client::prelude::*;
@@ -98,4 +98,40 @@ async fn an_index_that_was_declared_later_is_filled() {
     let ids: Vec<u32> = found.iter().map(|found| found.id).collect();
     assert_eq!(ids, [1, 4, 7, 10, 13, 16, 19, 22, 25, 28]);
     assert_eq!(after.rebuild("name").run(|_| {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_union_looks_after_the_indexes_of_all_its_types() {
+    // P-0.5. It did nothing once, and said nothing.
+    #[derive(TableUnion, Debug, Clone, PartialEq)]
+    enum Held {
+        Employee(Employee),
+        Badge(Badge),
+    }
+    let server = TestServer::start().await.unwrap();
+    let table: Table<Held> = employees(&server.account()).await.retyped();
+    let badge = Badge { site: "Sales".into(), id: 7, code: Some("x7".into()) };
+    table.insert(&jones().into()).await.unwrap();
+    table.insert(&badge.into()).await.unwrap();
+    assert_eq!(table.verify().collect_at_most(10).await.unwrap(), []);
+    let untyped = table.retyped::<Entity>();
+    for row in ["Department", "x"] {
+        let kind = if row == "x" { "Robot" } else { "Department" };
+        untyped.insert(&Entity::new("Sales", row).with("EntityType", kind)).await.unwrap();
+    }
+    untyped.insert(&Entity::new("Sales", "y")).await.unwrap();
+    let damage = async || {
+        untyped.delete_key(("Sales", "email_jonesj@contoso.com")).await.unwrap();
+        untyped.merge(("Sales", "code_x7")).set("more", 1).await.unwrap();
+    };
+    damage().await;
+    let mut findings = table.verify().collect_at_most(10).await.unwrap();
+    findings.sort_by_key(|finding| finding.about);
+    let kinds: Vec<_> = findings.iter().map(|finding| (finding.kind, finding.about)).collect();
+    assert_eq!(kinds, [(FindingKind::Stale, "code"), (FindingKind::Missing, "email")]);
+    assert_eq!(table.repair().run(|_| {}).await.unwrap(), 2);
+    assert_eq!(table.verify().collect_at_most(10).await.unwrap(), []);
+    damage().await;
+    assert_eq!(table.rebuild("email").run(|_| {}).await.unwrap(), 1);
+    assert_eq!(table.verify().collect_at_most(10).await.unwrap().len(), 1);
 }

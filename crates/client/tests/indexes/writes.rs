@@ -1,4 +1,4 @@
-//! Every write verb keeps the copies.
+//! Every write operation updates the copies.
 
 use crate::{Badge, Employee, assert_consistent, employee, employees, jones, rows};
 use lazuli_client::prelude::*;
@@ -30,7 +30,7 @@ async fn a_value_of_a_unique_index_has_one_holder() {
 
 #[tokio::test]
 async fn a_change_of_an_index_key_moves_the_copy() {
-    // PS-1.5, P-1.4, and the cost table.
+    // PS-1.5, P-1.4, and the cost table (P-0.6).
     let server = TestServer::with_faults().await.unwrap();
     let table = employees(&server.account()).await;
     server.faults().take();
@@ -50,7 +50,7 @@ async fn a_change_of_an_index_key_moves_the_copy() {
     assert!(by("jonesj@contoso.com").await.unwrap().is_none());
     assert_eq!(by("new@contoso.com").await.unwrap().unwrap().id, 223);
 
-    // A change of what no copy holds writes no copy of that index.
+    // A change of properties that no copy contains does not write copies of that index.
     let mut loaded = table.get(key()).required().await.unwrap();
     loaded.age += 1;
     server.faults().take();
@@ -210,6 +210,23 @@ async fn a_copy_that_somebody_removed_stops_nothing() {
 }
 
 #[tokio::test]
+async fn a_copy_that_was_left_stops_no_insert() {
+    // P-1.3: in an index that is not unique, only this entity can have left a copy there.
+    let server = TestServer::start().await.unwrap();
+    let table = employees(&server.account()).await;
+    let untyped = table.retyped::<Entity>();
+    let stale = |row: &str, index: &str| {
+        Entity::new("Sales", row).with("_ix", index).with("_rk", "empid_000223")
+    };
+    untyped.insert(&stale("last_Jones_000223", "Employee/last_name")).await.unwrap();
+    table.insert(&jones()).await.unwrap();
+    assert_consistent(&table).await;
+    untyped.insert(&stale("email_b@x", "Employee/email")).await.unwrap();
+    let taken = table.insert(&employee(224, "b@x")).await.unwrap_err();
+    assert!(matches!(taken.kind(), ErrorKind::UniqueViolation { index: "email", .. }), "{taken}");
+}
+
+#[tokio::test]
 async fn two_entities_swap_a_unique_value() {
     // PS-1.8: delete and insert of one row are folded into a replace.
     let server = TestServer::start().await.unwrap();
@@ -248,7 +265,7 @@ async fn two_entities_swap_a_unique_value() {
 
 #[tokio::test]
 async fn no_write_goes_around_the_indexes() {
-    // C-9.5.
+    // C-9.5, P-0.1.
     let server = TestServer::start().await.unwrap();
     let table = employees(&server.account()).await;
     table.insert(&jones()).await.unwrap();
@@ -279,4 +296,21 @@ async fn no_write_goes_around_the_indexes() {
     let table: Table<Far> = server.account().tables().table_of("Employees").unwrap();
     let error = table.insert(&far).await.unwrap_err();
     assert!(error.to_string().contains("eventual"), "{error}");
+}
+
+#[tokio::test]
+async fn a_guarded_entity_is_replaced_with_its_copies() {
+    // C-10.5, P-1.4: what it was when it was read is known from the guard on.
+    let server = TestServer::start().await.unwrap();
+    let table = employees(&server.account()).await;
+    table.insert(&jones()).await.unwrap();
+    let work = |tx: lazuli_client::Transaction| async move {
+        let mut loaded = tx.get(Employee::key("Sales", 223)?).required().await?;
+        tx.guard(&loaded)?;
+        loaded.email_address = "new@contoso.com".into();
+        tx.replace(&loaded)
+    };
+    table.transact("Sales", work).await.unwrap();
+    assert_consistent(&table).await;
+    assert_eq!(rows(&table, "Sales").await.len(), 3);
 }

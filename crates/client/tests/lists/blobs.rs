@@ -27,7 +27,7 @@ struct Filed {
     last_name: Option<String>,
 }
 
-/// A list beside the entities that goes on in a blob.
+/// A list in the entities' partition that overflows into a blob.
 #[derive(TableEntity, Clone, Debug, PartialEq)]
 #[table(name = "Crowd", kind = "Crowd", partition = "{town}", row = "id_{id:06}")]
 #[index_list(
@@ -49,7 +49,7 @@ async fn prepare(account: &Account) {
     account.tables().create_if_missing("Crowd").await.unwrap();
     for container in ["employee-lastname", "long-lists"] {
         let container = account.blobs().create_if_missing(container).await.unwrap();
-        // Azurite is the same for all tests.
+        // All tests share one Azurite.
         for blob in container.list().at_most(10_000).await.unwrap().blobs {
             container.blob(&blob.name).unwrap().delete().await.unwrap();
         }
@@ -79,7 +79,7 @@ fn joneses() -> ListKey<Crowd> {
 #[tokio::test]
 async fn lists_are_kept_in_blobs() {
     let Some(azurite) = Azurite::start_if_possible().unwrap() else { return };
-    // One process for all of them: it takes seconds to start.
+    // One process for all tests: it takes seconds to start.
     let servers = TestServer::builder().blob_endpoint(azurite.blob_endpoint());
     a_list_in_a_blob_has_a_line_for_each_item(&servers).await;
     a_crash_anywhere_is_healed_by_the_worker(&servers).await;
@@ -111,7 +111,7 @@ async fn a_list_in_a_blob_has_a_line_for_each_item(servers: &TestServerBuilder) 
     for written in futures_util::future::join_all(inserts).await {
         written.unwrap();
     }
-    // What contention left, the worker does when the grace is over: here at once, by repair.
+    // The worker finishes what contention left when the grace is over: here repair does it at once.
     filed.repair().await.unwrap();
     assert_eq!(filed.ids_by(&jones()).await.unwrap().len(), 22);
     // Damage: one line too many, one gone.
@@ -223,7 +223,7 @@ async fn three_writers_with_faults_leave_lists_that_agree(servers: &TestServerBu
     .unwrap();
 }
 
-/// A list of foreign make with so many items.
+/// A list written by another program, with this many items.
 fn list_of(count: u32) -> Entity {
     let items: Vec<_> = (100_000..100_000 + count).map(|id| format!("{id:06}")).collect();
     let text = items.join(",");
@@ -235,7 +235,7 @@ fn list_of(count: u32) -> Entity {
     list
 }
 
-/// Stores a list to which so many more items can be added at most, and returns how many it has.
+/// Stores a list with room for at most this many more items, and returns its length.
 async fn fill(account: &Account, room: u32) -> usize {
     let fits = |count: &u32| encoded_size(&list_of(*count)).unwrap() <= 1024 * 1024;
     let count = (74_700..75_000).rev().find(fits).unwrap() - room;
@@ -255,7 +255,7 @@ async fn a_list_that_is_full_goes_to_a_blob_and_comes_back(servers: &TestServerB
     prepare(&account).await;
     let crowd = crowd(&account);
     let count = fill(&account, 5).await;
-    // The last blob takes the place of the one before.
+    // The last blob replaces the previous one.
     for id in 0..7 {
         crowd.insert(&member(id)).await.unwrap();
     }
@@ -275,7 +275,7 @@ async fn a_list_that_is_full_goes_to_a_blob_and_comes_back(servers: &TestServerB
     assert_eq!(crowd.ids_by(&joneses()).await.unwrap().len(), count);
 }
 
-/// P-0.7: a list is one of before or after, and a blob that nobody names is collected.
+/// P-0.7: a list is the old or the new one, and an unused blob is collected.
 async fn a_crash_of_a_full_list_leaves_garbage_at_most(servers: &TestServerBuilder) {
     let requests = crash::every_point_on(
         servers,

@@ -20,7 +20,7 @@ async fn people(server: &TestServer) -> Table {
     people
 }
 
-/// The same server for somebody who has only a token.
+/// The same server for a client with only a token.
 fn guest(server: &TestServer, token: impl AsRef<str>) -> Account {
     let credential = Credential::sas(token).unwrap();
     server.builder().credential(credential).retry(Retry::none()).build().unwrap()
@@ -41,7 +41,7 @@ async fn a_token_opens_its_own_partition_only() {
     assert!(matches!(other.kind(), ErrorKind::Forbidden { .. }), "{other}");
     assert_eq!(theirs.scan().collect_at_most(10).await.unwrap().len(), 1);
 
-    // What the token plainly does not allow is refused before anything is sent.
+    // Calls that the token clearly does not allow are refused before anything is sent.
     let listed = account.tables().list().await.unwrap_err();
     assert!(matches!(listed.kind(), ErrorKind::NotGranted(_)), "{listed}");
     let write = theirs.insert(&Entity::new("user-17", "x")).await.unwrap_err();
@@ -127,7 +127,7 @@ async fn settings_of_the_service_change_section_by_section() {
     tables.set_properties(patch).await.unwrap();
     let after = tables.properties().await.unwrap();
     assert_eq!((after.logging, after.hour_metrics), (logging, before.hour_metrics));
-    // Only the secondary answers it; the one of a local server is always up to date.
+    // Only the secondary answers this; that of a local server is always up to date.
     assert!(matches!(
         tables.stats().await.unwrap(),
         lazuli_client::GeoReplication::Live { .. } | lazuli_client::GeoReplication::Unavailable

@@ -1,10 +1,10 @@
-//! Transactions over partitions and tables (C-11.7).
+//! Transactions across partitions and tables (C-11.7).
 
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};
 use bytes::Bytes;
 use lazuli_client::{
-    BatchFault, Body, BoxFuture, Entity, ErrorKind, HttpTransport, Proof, Transport,
+    BatchFault, Body, BoxFuture, Entity, ErrorKind, HttpTransport, Proof, Retry, Transport,
     TransportError, WriteOp,
 };
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn partitions_and_tables_change_together_or_not_at_all() {
     assert_eq!(read.get::<i32>("Number"), Ok(0));
     assert_eq!((committed.len(), committed.etag(2)), (3, Some(read.etag())));
 
-    // The stock has changed since it was read: nothing is written, and the error says which it was.
+    // The stock has changed since it was read: nothing is written, and the error names the operation.
     let stale = account.atomically().insert(&orders, &row("don", "2")).replace(&stocks, &stock);
     let error = stale.commit().await.unwrap_err();
     assert!(error.is_precondition_failed(), "{error}");
@@ -46,7 +46,7 @@ async fn partitions_and_tables_change_together_or_not_at_all() {
     );
     assert!(orders.get(("don", "2")).await.unwrap().is_none());
 
-    // One row key in two partitions and two tables is four entities; every verb is there.
+    // One row key in two partitions and two tables is four entities; every operation is used.
     let committed = account
         .atomically()
         .upsert(&orders, &row("a", "r"))
@@ -94,7 +94,7 @@ async fn what_cannot_be_one_transaction_is_refused_before_any_request() {
     assert!(transport.sent().is_empty());
 }
 
-/// A service that knows nothing of Lazuli's headers.
+/// A service without Lazuli's extensions.
 struct Plain(HttpTransport);
 
 impl Transport for Plain {
@@ -116,11 +116,11 @@ async fn a_service_without_such_transactions_is_asked_and_gets_no_write() {
     let plain = Plain(HttpTransport::new(Duration::from_secs(10)).unwrap());
     let account = server.builder().transport(plain).build().unwrap();
     let table = account.tables().table("Orders").unwrap();
-    // One partition: a plain service would carry it out.
+    // One partition: an ordinary service would carry it out.
     let error = account.atomically().insert(&table, &row("a", "1")).commit().await.unwrap_err();
     assert!(error.to_string().contains("no transactions over partitions"), "{error}");
     assert!(error.to_string().contains("hint: a Lazuli server has"), "{error}");
-    // With a message the same.
+    // The same with a message.
     let mails = account.queues().create_if_missing("mails").await.unwrap();
     let message = account.atomically().insert(&table, &row("a", "1")).send(mails.send("hello"));
     let error = message.commit().await.unwrap_err();
@@ -129,9 +129,33 @@ async fn a_service_without_such_transactions_is_asked_and_gets_no_write() {
     assert!(mails.peek(1).await.unwrap().is_empty());
 }
 
+/// A service, or a balancer before it, that has enough to do.
+struct Throttling;
+
+impl Transport for Throttling {
+    fn send(
+        &self,
+        _: http::Request<Bytes>,
+    ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>> {
+        let mut answer = http::Response::new(Body::from(Bytes::new()));
+        *answer.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_throttles_is_not_said_to_lack_such_transactions() {
+    // C-11.7.
+    let server = TestServer::start();
+    let account = server.builder().transport(Throttling).retry(Retry::none()).build().unwrap();
+    let table = account.tables().table("Orders").unwrap();
+    let error = account.atomically().insert(&table, &row("a", "1")).commit().await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Throttled, "{error}");
+}
+
 #[tokio::test]
 async fn a_lost_answer_is_looked_up() {
-    // C-13: all or nothing, so that one row tells.
+    // C-13: all or nothing, so one row is enough.
     let server = TestServer::start();
     server.table("Orders").await;
     let transport = FaultyTransport::new();

@@ -60,7 +60,7 @@ async fn every_verb_is_part_of_a_transaction() {
     assert_eq!(rows, ["00000", "00003", "00004", "00005", "00009"]);
     let set = read(5).await;
     assert_eq!((set.str("Name"), set.get::<i32>("Number")), (Ok("set"), Ok(5)));
-    // A merge of what was read asks for that version, alone and in a transaction.
+    // A merge of an entity that was read requires that version, alone and in a transaction.
     let stale = table.batch("Sales").merge(&first, |merge| merge.set("Name", "late")).commit();
     assert!(stale.await.unwrap_err().is_precondition_failed());
     let stale = table.merge(&first).set("Name", "late").await;
@@ -153,7 +153,7 @@ async fn a_batch_knows_its_size_to_the_byte() {
 
 #[tokio::test]
 async fn no_version_of_a_part_ends_its_line() {
-    // C-11.1: an ETag that is no header's value once wrote headers, and requests, of its own into the body.
+    // C-11.1: an ETag that is not a valid header value once injected headers, and requests, into the body.
     use lazuli_client::ETag;
     let server = lazuli_test::TestServer::start().await.unwrap();
     let table = server.account().tables().create("Parts").await.unwrap();

@@ -1,4 +1,4 @@
-//! Many writes: what is written, what a failure does, what it costs.
+//! Many writes: what is written, the effect of a failure, the cost.
 
 use lazuli_client::{
     AccountBuilder, Body, BoxFuture, Entity, Error, ErrorKind, OnError, Table, Transport,
@@ -99,7 +99,7 @@ async fn input_is_not_read_further_than_it_can_be_sent() {
         Entity::new(format!("p{}", index / 100), format!("{index:06}"))
     });
     let mut load = pin!(table.bulk().concurrency(2).insert(iter(input)).into_future());
-    // A load yields now and then; it is over when a poll reads nothing.
+    // A load yields now and then; it has ended when a poll reads nothing.
     let mut before = usize::MAX;
     while before != read.load(Ordering::Relaxed) {
         before = read.load(Ordering::Relaxed);
@@ -112,11 +112,11 @@ async fn input_is_not_read_further_than_it_can_be_sent() {
 
 #[tokio::test]
 async fn a_partition_has_one_transaction_under_way() {
-    // C-12.2.
+    // C-12.2, P-19.3.
     let server = TestServer::builder().start_with_faults().await.unwrap();
     let table = server.account().tables().create("Loads").await.unwrap();
     server.faults().add(Match::any().path_contains("$batch"), When::Always, Fault::DropReply);
-    // Every answer is lost: a transaction under way has an outcome nobody knows.
+    // Every answer is lost: a transaction under way has an unknown outcome.
     let report = table.bulk().concurrency(8).upsert(iter(entities(500, 1))).await.unwrap();
     assert!(report.stopped && report.written == 0);
     assert_eq!(report.requests, 1, "none was sent beside it");
@@ -228,11 +228,11 @@ async fn all_requests_wait_as_long_as_the_service_asks() {
 
 #[tokio::test]
 async fn a_checkpoint_names_what_is_durable_and_a_load_resumes_there() {
-    // C-12.6. One transaction at a time goes in the order of the input: all before the 600th write are
-    // durable when the one with the taken row fails.
+    // C-12.6. With one transaction at a time, in the order of the input, all before the 600th write are durable when
+    // the one with the taken row fails.
     let last = checkpoint_and_resume(1).await;
     assert!((600..=602).contains(&last), "{last}");
-    // Of many at a time, those of other partitions may be far behind the one that fails.
+    // With many at a time, those of other partitions may be far behind the one that fails.
     assert!(checkpoint_and_resume(16).await <= 777);
 }
 

@@ -1,4 +1,4 @@
-//! A way out that loses requests or answers on demand (C-19.2).
+//! A transport that loses requests or answers on demand (C-19.2).
 
 use bytes::Bytes;
 use lazuli_client::{Body, BoxFuture, HttpTransport, Sent, Transport, TransportError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// The server never sees it, and nobody knows.
+    /// The server never sees it.
     LosesRequest,
     /// The server answers, and the answer is lost.
     LosesAnswer,
@@ -40,7 +40,7 @@ impl FaultyTransport {
         }
     }
 
-    /// What happens to the requests that follow; those after them go through.
+    /// Sets the faults of the next requests; later ones pass.
     pub(crate) fn next(&self, faults: &[Fault]) {
         *self.faults.lock().unwrap() = faults.iter().copied().collect();
         self.sent.lock().unwrap().clear();

@@ -28,7 +28,7 @@ impl TestServer {
         Self(lazuli_test::TestServer::start_blocking().unwrap())
     }
 
-    /// Where its tables are.
+    /// The endpoint of its tables.
     fn address(&self) -> SocketAddr {
         let endpoint: http::Uri = self.account().table_endpoint().unwrap().parse().unwrap();
         endpoint.authority().unwrap().as_str().parse().unwrap()

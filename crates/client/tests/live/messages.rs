@@ -1,4 +1,4 @@
-//! Messages in transactions over partitions and tables (C-11.7, X-4.6).
+//! Messages in transactions across partitions and tables (C-11.7, X-4.6).
 
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};
@@ -14,7 +14,7 @@ fn is_unknown(error: &Error) -> bool {
     *error.kind() == ErrorKind::OutcomeUnknown
 }
 
-/// An account whose requests can be lost, its table and its queue. What the service can do is known already.
+/// An account whose requests can be lost, its table and its queue. The service's features have been checked already.
 struct Shop {
     _server: TestServer,
     transport: FaultyTransport,
@@ -59,20 +59,20 @@ async fn a_message_is_put_with_the_writes_or_not_at_all() {
     let read = shop.orders.get(("jun", "1")).required().await.unwrap();
     assert_eq!(committed.etag(1), Some(read.etag()));
     assert_eq!(shop.mails().await, ["thank don"]);
-    // The delay was heard, and the receipts are good.
+    // The delay was applied, and the receipts are valid.
     assert!(later.peek(1).await.unwrap().is_empty());
     let [mail, hidden] = committed.messages() else { panic!("{committed:?}") };
     assert!(hidden.next_visible > mail.next_visible);
     later.delete(&hidden.receipt).await.unwrap();
     assert_eq!(later.approximate_count().await.unwrap(), 0);
 
-    // The row is there already: no message.
+    // The row exists already: no message.
     let twice = shop.account.atomically().insert(&shop.orders, &row("don", "1"));
     let error = twice.send(shop.mails.send("never")).commit().await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
     assert_eq!(shop.mails().await, ["thank don"]);
 
-    // The queue is not there: no row, and the error says which it was.
+    // The queue does not exist: no row, and the error names the operation.
     let nowhere = shop.account.queues().queue("nowhere").unwrap();
     let lost = shop.account.atomically().insert(&shop.orders, &row("don", "2"));
     let lost = lost.send(shop.mails.send("never")).send(nowhere.send("never"));
@@ -97,7 +97,7 @@ async fn a_lost_answer_is_proved_by_the_row() {
     shop.transport.next(&[Fault::LosesRequest]);
     assert_eq!(write("2").await.unwrap().proof(), Proof::Answered);
     assert_eq!(shop.mails().await, ["1", "2"]);
-    // Equal content proves nothing: the row was there before.
+    // Equal content proves nothing: the row existed before.
     shop.orders.upsert(&row("a", "3")).await.unwrap();
     shop.transport.next(&[Fault::LosesRequest]);
     let error = write("3").await.unwrap_err();
@@ -118,7 +118,7 @@ async fn a_version_that_was_read_proves_what_did_not_happen() {
     assert_eq!(replace("yes").await.unwrap().proof(), Proof::WriteIds);
     let error = replace("stale").await.unwrap_err();
     assert!(error.is_precondition_failed() && !error.may_have_been_applied(), "{error}");
-    // A deletion: that the row is gone does not tell who deleted it.
+    // A deletion: an absent row does not show who deleted it.
     let seen = shop.orders.get(("a", "1")).required().await.unwrap();
     let delete = shop.account.atomically().delete(&shop.orders, &seen);
     shop.transport.next(&[Fault::LosesAnswer]);

@@ -1,4 +1,4 @@
-//! Queries: pages, tokens, selections, and what is refused before a request.
+//! Queries: pages, tokens, selections, and errors before a request.
 
 use crate::TestServer;
 use lazuli_client::{
@@ -20,6 +20,7 @@ async fn people(server: &TestServer, count: usize) -> Table {
 
 #[tokio::test]
 async fn pages_have_their_size_and_tokens_resume() {
+    // P-16.2.
     // CS-8, CS-9.
     let server = TestServer::start();
     let table = people(&server, 2345).await;

@@ -1,4 +1,4 @@
-//! Queues: every verb, and lost answers.
+//! Queues: every operation, and lost answers.
 
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};
@@ -49,7 +49,7 @@ async fn a_delayed_message_is_hidden_and_one_may_live_forever() {
     assert_eq!(sent.next_visible.millis_since(sent.inserted), 300_000);
     assert_eq!(sent.expires.rfc1123(), "Fri, 31 Dec 9999 23:59:59 GMT");
     assert!(queue.peek(1).await.unwrap().is_empty());
-    // The receipt of a put is good until somebody takes the message.
+    // The receipt of a put is valid until a consumer receives the message.
     queue.delete(&sent.receipt).await.unwrap();
     for bad in [
         queue.send("x").delay(Duration::from_secs(8 * 86_400)).await.unwrap_err(),

@@ -1,4 +1,4 @@
-//! Plans, many point reads, merged partitions, pages fetched ahead: the rows, and the requests they cost.
+//! Plans, many point reads, merged partitions, read-ahead: the rows, and the cost in requests.
 
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};
@@ -243,7 +243,7 @@ fn a_planned_query_returns_what_the_query_as_written_does() {
 
 #[tokio::test]
 async fn ranges_of_a_split_cover_the_table_once() {
-    // C-12.8, P-19.2; keys around the place where UTF-16 and UTF-8 differ in order (T-3.19).
+    // C-12.8, P-19.2; keys around the point where the orders of UTF-16 and UTF-8 differ (T-3.19).
     let server = TestServer::start();
     let (table, transport) = letters(&server).await;
     let more = ["", "\u{E000}x", "\u{10000}x", "user-000", "user-100", "user-999", "A", "zz"];
@@ -312,7 +312,7 @@ async fn all_pages_of_a_snapshot_are_of_one_moment() {
     }
     let rows: Vec<_> = rows.iter().map(|row| row.row_key().to_owned()).collect();
     assert_eq!(rows, ["0", "1", "2", "3", "4", "5"]);
-    // Point reads are of the moment, too.
+    // Point reads read the snapshot, too.
     let both = partition("p").and(row().eq("5").or(row().eq("7")));
     let now = table.query(both).snapshot().collect_at_most(9).await.unwrap();
     assert_eq!(now.iter().map(|row| row.row_key()).collect::<Vec<_>>(), ["7"]);

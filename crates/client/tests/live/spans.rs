@@ -21,7 +21,7 @@ impl Write for Log {
 }
 
 impl Log {
-    /// The lines since the last call that tell of the end of a verb.
+    /// The lines since the last call about the end of an operation.
     fn take(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         let is_verb = |line: &&str| line.contains("operation{") && !line.contains("attempt{");
@@ -43,8 +43,8 @@ async fn a_span_says_what_was_done_and_shows_no_values() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let account = server.account();
     let table = account.tables().create("Spans").await.unwrap();
-    // Other tests run in this process: what their threads, which have no subscriber, found uninteresting is
-    // looked at again.
+    // Other tests run in this process: callsites that their threads, which have no subscriber, disabled are
+    // evaluated again.
     tracing::callsite::rebuild_interest_cache();
     table.insert(&Entity::new("secret", "key").with("Age", 34)).await.unwrap();
     let lines = log.take();
@@ -68,7 +68,7 @@ async fn a_span_says_what_was_done_and_shows_no_values() {
     assert!(query.contains("PartitionKey eq ? and Age gt ?"), "{query}");
     assert!(query.contains("lazuli.entities=1") && !query.contains("secret"), "{query}");
 
-    // What may be expected is no error.
+    // An expected refusal is not an error.
     assert!(table.get(("a", "b")).await.unwrap().is_none());
     account.tables().create_if_missing("Spans").await.unwrap();
     table.delete_key(("a", "b")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Functions that read and write one partition, among rivals and with lost answers.
+//! Functions that read and write one partition, with concurrent writers and with lost answers.
 
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};

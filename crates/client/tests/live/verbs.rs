@@ -1,4 +1,4 @@
-//! Every verb of one entity, and tables.
+//! Every operation on one entity, and tables.
 
 use crate::TestServer;
 use lazuli_client::{Credential, Deleted, Entity, ErrorKind, Proof, Value};

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what can be seen of it (C-3, C-18, C-19.3).
+//! Requests on the wire, and their observability (C-3, C-18, C-19.3).
 
 use crate::TestServer;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Sends requests and keeps them.
+/// Sends requests and records them.
 #[derive(Clone)]
 struct Kept {
     inner: Arc<HttpTransport>,
@@ -162,7 +162,7 @@ async fn requests_pass_a_proxy() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let target = server.address();
-    // Takes one request in absolute form, and passes it on with the path alone.
+    // Accepts one request in absolute form, and forwards it with only the path.
     let proxy = tokio::spawn(async move {
         let (mut client, _) = listener.accept().await.unwrap();
         let mut head = vec![0; 8192];

@@ -8,7 +8,7 @@ use lazuli_test::{Fault, Match, Seeded, TestServer, When};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-/// The rows that were consumed, by the number of their page, each time they were.
+/// The rows processed, by page number, for every run of the page.
 type Consumed = Mutex<Vec<(u64, Vec<String>)>>;
 
 async fn run(account: &Account, page_size: u16, consumed: &Consumed) -> Result<JobReport, Error> {
@@ -29,8 +29,8 @@ async fn setup(account: &Account, rows: i32) {
     fill(&source, "p", rows).await;
 }
 
-/// Fails unless all rows were consumed, and only pages that were repeated hold a row twice. Returns how many pages
-/// were repeated.
+/// Fails unless all rows were processed, and only repeated pages contain a row twice. Returns how many pages were
+/// repeated.
 fn check(consumed: &Consumed, rows: usize) -> usize {
     let consumed = consumed.lock().unwrap();
     let all: BTreeSet<_> = consumed.iter().flat_map(|(_, rows)| rows).collect();
@@ -130,7 +130,7 @@ async fn a_job_goes_on_after_every_crash() {
 
 #[tokio::test]
 async fn a_job_that_is_killed_20_times_consumes_every_row() {
-    // PS-16.1.
+    // PS-16.1, P-16.1.
     let mut random = Seeded::new(7);
     let server = TestServer::start().await.unwrap();
     setup(&server.account(), 10_500).await;

@@ -75,7 +75,7 @@ async fn the_newest_ten_are_one_request() {
 
 #[tokio::test]
 async fn a_range_has_its_start_and_not_its_end() {
-    // PS-7.3: the derived range and that of the log agree.
+    // PS-7.3: the derived range and the log's range agree.
     let (_server, table) = server().await;
     let entries = [(0, 1), (0, 2), (1, 3), (9, 4), (10, 5), (10, 6)];
     let entries = entries.map(|(ticks, id)| expense(id, at(ticks)));
@@ -104,7 +104,7 @@ impl Environment for Still {
         Duration::ZERO
     }
     fn random(&self) -> u64 {
-        // A GUID of its own for every write.
+        // A new GUID for every write.
         use std::hash::{BuildHasher, RandomState};
         RandomState::new().hash_one(0)
     }
@@ -115,7 +115,7 @@ impl Environment for Still {
 
 #[tokio::test]
 async fn entries_of_one_tick_all_have_a_row() {
-    // PS-7.4: four processes whose clocks show one time, and keys without an id.
+    // PS-7.4, P-7.2: four processes whose clocks show one time, and keys without an id.
     let server = TestServer::start().await.unwrap();
     server.account().tables().create("EmployeeExpense").await.unwrap();
     let now = SystemClock.now();
@@ -133,8 +133,26 @@ async fn entries_of_one_tick_all_have_a_row() {
     assert_eq!(rows.len(), 100);
     let ticks: BTreeSet<_> = rows.iter().map(|row| row.at.ticks() - now.ticks()).collect();
     assert!(ticks.iter().all(|tick| *tick < 100), "{ticks:?}");
-    let corrected = LogTail::new(&table).server_time().await.unwrap();
-    corrected.append(&mut Bare { employee: "other".into(), at: now, amount: 1 }).await.unwrap();
+}
+
+#[tokio::test]
+async fn entries_have_the_time_of_the_service_and_never_go_back() {
+    // P-7.3: by a clock that is an hour slow, and stands still.
+    let server = TestServer::start().await.unwrap();
+    server.account().tables().create("EmployeeExpense").await.unwrap();
+    let hour = 36_000_000_000;
+    let slow = Timestamp::from_ticks(SystemClock.now().ticks() - hour).unwrap();
+    let builder = server.account_builder().unwrap().env(Env::new(Still(slow)));
+    let table = builder.build().unwrap().tables().of::<Bare>().unwrap();
+    let log = LogTail::new(&table).server_time().await.unwrap();
+    let append = async |log: LogTail<Bare>| {
+        let mut entry = Bare { employee: "empid".into(), at: Timestamp::MIN, amount: 1 };
+        log.append(&mut entry).await.unwrap();
+        entry.at
+    };
+    let (first, second) = (append(log.clone()).await, append(log).await);
+    assert!(first.ticks() - slow.ticks() > hour / 2, "{first}");
+    assert_eq!(second.ticks(), first.ticks() + 1);
 }
 
 #[tokio::test]
@@ -162,14 +180,14 @@ async fn heads_of_buckets_are_merged_by_time() {
 
 #[tokio::test]
 async fn every_entry_is_followed_once() {
-    // PS-7.6.
+    // PS-7.6, P-7.4.
     let (server, table) = server().await;
     let log = LogTail::new(&table);
     log.append(&mut expense(9_999, Timestamp::MIN)).await.unwrap();
     let mut live = log.follow("empid", Duration::from_secs(2));
     live.begin().await.unwrap();
     let writer = async |number: u32| {
-        // Each in a process of its own, with connections of its own.
+        // Each in its own process, with its own connections.
         let table = server.direct().tables().table_of::<Expense>("EmployeeExpense").unwrap();
         let log = LogTail::new(&table);
         for n in 0..250 {

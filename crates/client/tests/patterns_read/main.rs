@@ -1,5 +1,5 @@
-//! The patterns of reading and of keys by time: log tail (P-7), large results (P-16), parallel reads (P-19), sorting (P-21), with what
-//! they cost and what a crash leaves.
+//! The patterns of reading and of keys by time: log tail (P-7), large results (P-16), parallel reads (P-19), sorting
+//! (P-21), with their cost and what a crash leaves.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Holds every request until so many are under way, and counts them.
+/// Holds every request until this many are under way, and counts them.
 #[derive(Clone)]
 struct Gate {
     inner: Arc<HttpTransport>,
@@ -58,7 +58,7 @@ impl Transport for Gate {
 
 #[tokio::test]
 async fn departments_are_queried_at_once_and_no_more_than_asked_for() {
-    // PS-19.1: no request is answered before `concurrency` are under way, so waiting in turn would never end.
+    // PS-19.1, P-19.1: no request is answered before `concurrency` are under way, so sequential requests would hang.
     let server = TestServer::start().await.unwrap();
     let table = server.account().tables().create("Staff").await.unwrap();
     let departments: Vec<_> = (0..8).map(|n| format!("d{n}")).collect();

@@ -25,7 +25,7 @@ fn row_keys(rows: &[Loaded<Entity>]) -> Vec<&str> {
 
 #[tokio::test]
 async fn padded_numbers_sort_as_numbers_and_others_as_text() {
-    // PS-21.1.
+    // PS-21.1, P-21.1.
     let padded = (1..=1000).map(|n| Entity::new("padded", format!("{n:08}")).with("N", n));
     let plain = (1..=1000).map(|n| Entity::new("plain", n.to_string()).with("N", n));
     let (_server, table) = table(padded.chain(plain)).await;

@@ -56,7 +56,7 @@ async fn a_child_is_read_with_its_parent_and_needs_one() {
     assert_eq!(server.faults().methods(), ["GET", "GET"]);
     let absent = Employee::key("Sales", 2).unwrap();
     assert!(staff.with_parent(&departments, absent).await.unwrap().is_none());
-    // The parent goes: the child is still found.
+    // The parent is deleted: the child is still found.
     let parent = departments.get(Department::key("Sales").unwrap()).await.unwrap().unwrap();
     departments.delete(&parent).await.unwrap();
     let (_, parent) = staff.with_parent(&departments, key()).await.unwrap().unwrap();
@@ -116,7 +116,7 @@ async fn kinds_of_person_share_fields_and_a_table() {
     assert_eq!((first, second), (&customer.clone().into(), &clerk.into()));
     assert_eq!(unknown.str("EntityType").unwrap(), "Robot");
     assert_eq!(unknown.str("LastName").unwrap(), "Jones");
-    // A query on a shared field finds all kinds.
+    // A query on a shared field finds all types.
     let jones = partition("person").and(col("LastName").eq("Jones"));
     let found = union.query(jones).collect_at_most(10).await.unwrap();
     assert_eq!(found.len(), 2);

@@ -80,12 +80,12 @@ async fn two_entities_of_a_partition_are_linked_in_one_transaction() {
     let (driver, car) = load(&server.account(), TOWN).await;
     assert_eq!(driver.car.as_ref().unwrap().get(&cars).await.unwrap().plate, "A1");
 
-    // One end goes.
+    // One end is deleted.
     cars.delete(&car).await.unwrap();
     let error = driver.car.as_ref().unwrap().get(&cars).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::BrokenLink);
     assert_eq!(broken(&server.account()).await, [vec![FindingKind::Missing], vec![]]);
-    // One that does not answer.
+    // One end has no link back.
     cars.insert(&Car { town: TOWN.into(), plate: "A1".into(), driver: None }).await.unwrap();
     assert_eq!(broken(&server.account()).await, [vec![FindingKind::Stale], vec![]]);
 }
@@ -120,8 +120,8 @@ async fn two_entities_of_different_partitions_are_linked_by_a_job_that_may_die_a
         assert_eq!(car.driver, Some(Link::to(&*driver).unwrap()));
         assert_eq!(broken(client).await, [vec![], vec![]]);
     };
-    // Takes the message, two merges, deletes it; and looks for more, at once and at the end. The first look
-    // is the last one if its answer comes after the job is done.
+    // Receives the message, two merges, deletes it; and polls for more, at once and at the end. The first poll is the
+    // last one if its answer arrives after the job is done.
     let requests = crash::every_point(setup, work, heal, check).await.unwrap();
     assert!((5..=6).contains(&requests), "{requests} requests");
 }

@@ -1,4 +1,4 @@
-//! Joins in the client (P-12.4).
+//! Client-side joins (P-12.4).
 
 use lazuli_client::TableEntity;
 use lazuli_client::patterns::relations::Lookup;
@@ -65,12 +65,12 @@ async fn ten_thousand_entities_are_joined_with_one_request_for_the_small_table()
     assert_eq!((pairs, alone), (10_000 - 99, 99));
     assert_eq!(server.faults().take().len(), 0, "none more until it is refreshed");
 
-    // A change is seen after the refresh, which the first look after five minutes starts.
+    // A change is visible after the refresh, which the first lookup after five minutes starts.
     departments.upsert(&Department { id: 7, name: "New".into() }).await.unwrap();
     server.clock().unwrap().advance(Duration::from_secs(301));
     let name = async || lookup.get(&key(7).unwrap()).await.unwrap().unwrap().name.clone();
     assert_eq!(name().await, "D7", "the old copy serves meanwhile");
-    // A request of another gives the refresh time; it is one of its own.
+    // Requests by another client give the refresh time; the refresh is one request.
     while name().await != "New" {
         departments.get(key(7).unwrap()).await.unwrap();
     }

@@ -17,7 +17,7 @@ const DEPARTMENTS: [&str; 3] = ["Sales", "Marketing", "Support"];
 enum Family {
     Open(&'static str),
     Close(&'static str),
-    /// Without a look at the department.
+    /// Without reading the department.
     Insert(&'static str, u32),
     Hire(&'static str, u32),
     Age(&'static str, u32),
@@ -34,7 +34,7 @@ enum Ended {
     Moved(Option<MoveOutcome>),
 }
 
-/// Whether each department is there, and its employees with their ages.
+/// Whether each department exists, and its employees with their ages.
 type Staff = Vec<(bool, BTreeMap<u32, i32>)>;
 
 #[derive(Default)]
@@ -167,7 +167,7 @@ const HOURS: [&str; 2] = ["2014082200", "2014082201"];
 
 #[derive(Clone, Debug)]
 enum Spreading {
-    /// With sixteen buckets; by programs that know the old template.
+    /// With sixteen buckets: by programs with the old template.
     Old(&'static str, u32),
     /// With thirty-two.
     New(&'static str, u32),
@@ -177,7 +177,7 @@ enum Spreading {
 
 #[tokio::test]
 async fn spread_tables_do_what_a_plain_set_does() {
-    // P-13. Programs with the old and the new number of buckets insert side by side; ids tell which did.
+    // P-13. Programs with the old and the new number of buckets insert concurrently; ids show which program did.
     let choose = |random: &mut Seeded| {
         let (hour, id) = (HOURS[random.below(2)], random.below(40) as u32);
         match random.below(6) {
@@ -191,7 +191,7 @@ async fn spread_tables_do_what_a_plain_set_does() {
         client.tables().create("Events").await.unwrap();
         let old = client.tables().of::<Event16>().unwrap();
         let new = client.tables().of::<Event32>().unwrap();
-        // Whoever writes says how many buckets there are before.
+        // A writer first opens the spread with its number of buckets.
         Spread::open(&old, 16).await.unwrap();
         Spread::open(&new, 32).await.unwrap();
         (old, new)
@@ -207,7 +207,7 @@ async fn spread_tables_do_what_a_plain_set_does() {
                 is_new(new.insert(&Event32 { hour: (*hour).into(), id: *id }).await)
             }
             Spreading::Read(hour) => {
-                // A reader that knows only the old number reads all the same, as rows: a type has one template.
+                // A reader that only knows the old number still reads all, as rows: a type has one template.
                 let spread = Spread::open(&old.retyped::<Entity>(), 16).await.unwrap();
                 let mut merged = spread.query(|bucket| format!("{bucket}_{hour}")).await.unwrap();
                 let mut ids = Vec::new();

@@ -32,7 +32,7 @@ async fn go(account: &Account) -> MoveOutcome {
     try_go(account).await.unwrap()
 }
 
-/// Keys of all rows, and nothing wrong with the index.
+/// The keys of all rows, with nothing wrong in the index.
 async fn rows(account: &Account) -> Vec<String> {
     let staff = staff(account);
     assert_eq!(staff.verify().collect_at_most(10).await.unwrap(), []);
@@ -45,17 +45,17 @@ const MOVED: [&str; 2] = ["Marketing email_152@contoso.com", "Marketing empid_00
 
 #[tokio::test]
 async fn an_employee_moves_with_the_copies_of_its_indexes() {
-    // PS-12.2, as far as indexes go.
+    // PS-12.2, as far as indexes are concerned.
     let server = TestServer::with_faults().await.unwrap();
     create(&server.direct()).await.insert(&employee("Sales", 152)).await.unwrap();
     server.faults().take();
     assert_eq!(go(&server.account()).await, MoveOutcome::Done);
-    // A point read, a transaction in each partition, and one more to make it visible and to clear the note.
+    // A point read, a transaction in each partition, and one more that makes it visible and deletes the note.
     assert_eq!(server.faults().methods(), ["GET", "POST", "POST", "POST", "POST"]);
     assert_eq!(rows(&server.direct()).await, MOVED);
     assert_eq!(go(&server.account()).await, MoveOutcome::WasDone, "again: nothing to do");
 
-    // It is an entity like others: nothing tells that it was moved.
+    // It is an ordinary entity: nothing shows that it was moved.
     let staff = staff(&server.direct());
     let by_email = Employee::by_email("Marketing", "152@contoso.com").unwrap();
     let mut found = staff.get_by(by_email).for_update().await.unwrap().unwrap();
@@ -68,7 +68,7 @@ async fn an_employee_moves_with_the_copies_of_its_indexes() {
         stored.properties().map(|(name, _)| name).filter(|n| n.starts_with('_')).collect();
     assert_eq!(own, ["_WriteIds"]);
 
-    // Somebody else has the place.
+    // Another entity has the key.
     staff.insert(&employee("Sales", 152)).await.unwrap();
     assert!(matches!(try_go(&server.direct()).await, Err(JobError::Never(_))));
     let stays = rehome(&staff, sales(), sales(), |_| ()).await;
@@ -112,7 +112,7 @@ async fn whoever_asks_where_an_entity_went_finds_it_wherever_the_move_died() {
         go(client).await;
     };
     let heal = async |client: &TestClient, (): &()| {
-        // Readers see it in one place at most.
+        // Readers see it in at most one place.
         let staff = staff(client);
         let mut found = Vec::new();
         for key in [sales(), marketing()] {
@@ -137,7 +137,7 @@ async fn whoever_asks_where_an_entity_went_finds_it_wherever_the_move_died() {
             .collect();
         assert_eq!(ages.len(), found.len());
 
-        // Others are told that the place is taken, and a repair leaves it alone.
+        // Other moves find the key taken, and a repair leaves it alone.
         if found.is_empty() {
             let taken = staff.insert(&employee("Marketing", 152)).await.unwrap_err();
             assert!(taken.is_conflict(), "{taken}");
@@ -182,11 +182,11 @@ async fn workers_that_move_it_at_one_time_and_a_writer_lose_nothing() {
             let _ = try_go(client).await;
             return None;
         }
-        // The writer makes the employee older, or dismisses it, wherever it is.
+        // The writer makes the employee older, or deletes it, wherever it is.
         let key = if writer.random.one_in(2) { sales() } else { marketing() };
         if writer.random.one_in(3) {
             let found = staff.get(key).await.ok()??;
-            // With a lost answer a deletion is told by what is gone, and that may have been moved.
+            // After a lost answer, a deletion is judged by what is gone, and that may have been moved.
             let deleted = staff.delete(&found).await.ok()?;
             return (deleted == Deleted::Now(Proof::Answered)).then_some(Did::Delete);
         }
@@ -207,7 +207,7 @@ async fn workers_that_move_it_at_one_time_and_a_writer_lose_nothing() {
         match outcomes.last() {
             Some(Some(Some(Did::Delete))) => assert_eq!(found, None, "deleted is deleted"),
             Some(Some(Some(Did::Change))) => assert_eq!(found.as_ref().unwrap().age, 31),
-            // It may have died when its write had been carried out.
+            // It may have crashed after its write was carried out.
             _ => {}
         }
         let expected: &[&str] = if found.is_some() { &MOVED } else { &[] };

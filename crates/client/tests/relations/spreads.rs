@@ -76,7 +76,7 @@ async fn one_partition_for_an_hour_is_throttled_and_many_are_not() {
 
 #[tokio::test]
 async fn the_advisor_tells_one_from_the_other() {
-    // PS-13.2: an hour's worth of partitions, one a minute, for eight minutes.
+    // PS-13.2, P-13.3: an hour's worth of partitions, one a minute, for eight minutes.
     let server = TestServer::with_faults().await.unwrap();
     let (account, clock) = (server.account(), server.clock().unwrap());
     for name in ["BadEvents", "GoodEvents"] {
@@ -104,7 +104,7 @@ async fn the_advisor_tells_one_from_the_other() {
 
 #[tokio::test]
 async fn buckets_are_read_as_one_sequence_however_many_there_were() {
-    // PS-13.3.
+    // PS-13.3, P-13.2.
     let server = TestServer::with_faults().await.unwrap();
     let account = server.account();
     account.tables().create("Events").await.unwrap();
@@ -122,7 +122,7 @@ async fn buckets_are_read_as_one_sequence_however_many_there_were() {
     let report = new.bulk().insert(lazuli_client::iter(events)).await.unwrap();
     assert_eq!(report.written, 200);
     new.insert(&Event32 { hour: "2014082201".into(), id: 9999 }).await.unwrap();
-    // A reader of rows of both templates reads them as they are stored.
+    // A reader of rows with both templates reads them as they are stored.
     let rows: Table<Entity> = new.retyped();
     let spread = Spread::open(&rows, 32).await.unwrap();
     assert_eq!(spread.buckets().count(), 32);
@@ -134,15 +134,15 @@ async fn buckets_are_read_as_one_sequence_however_many_there_were() {
         rows_found.push(row.row_key().parse::<u32>().unwrap());
     }
     assert_eq!(rows_found, (0..400).collect::<Vec<_>>());
-    // A reader that still has 16 in its template reads all that were ever used.
+    // A reader whose template still has 16 reads all that were ever used.
     server.faults().take();
     let spread = Spread::open(&rows, 16).await.unwrap();
     assert_eq!((spread.buckets().count(), server.faults().methods()), (32, vec!["GET".to_owned()]));
-    // Numbers of other widths have other names.
+    // Labels of another width are other buckets.
     let spread = Spread::open(&rows, 8).await.unwrap();
     assert_eq!(spread.buckets().count(), 32 + 8);
     assert!(Spread::open(&rows, 0).await.is_err());
-    // The note is no event.
+    // The note is not an event.
     let typed = old.query(partition("!layout")).collect_at_most(10).await.unwrap();
     assert!(typed.is_empty());
 }

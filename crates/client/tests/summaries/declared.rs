@@ -3,6 +3,7 @@
 use crate::{SEEDS, requests};
 use lazuli_client::Change;
 use lazuli_client::patterns::FindingKind;
+use lazuli_client::patterns::jobs::MoveOutcome;
 use lazuli_client::patterns::summary::{ModelTable, Summarized};
 use lazuli_client::prelude::*;
 use lazuli_test::crash::{self, TestClient, chosen_seeds};
@@ -50,7 +51,7 @@ struct Department {
     manager_bonus: Option<u16>,
 }
 
-/// Its row is not that of the department: an employee may go from one team to another.
+/// Its row is not that of the department: an employee may move from one team to another.
 #[derive(TableEntity, Clone, Debug, PartialEq)]
 #[table(kind = "Team", partition = "{department}", row = "team_{team}")]
 struct Team {
@@ -115,25 +116,42 @@ async fn department(staff: &ModelTable<Staff>) -> Department {
     staff.get(of_department()).await.unwrap().unwrap().into_inner()
 }
 
+async fn in_marketing(staff: &ModelTable<Staff>) -> Department {
+    let key = Department::key("Marketing").unwrap();
+    staff.get(key).await.unwrap().unwrap().into_inner()
+}
+
+fn to_marketing(employee: &mut Employee) {
+    employee.department = "Marketing".into();
+}
+
+fn marketing(id: u32) -> Key<Employee> {
+    Employee::key("Marketing", id).unwrap()
+}
+
 async fn members(staff: &ModelTable<Staff>, team: &str) -> Option<u8> {
     let team = staff.get(Team::key("Sales", team).unwrap()).await.unwrap();
     team.map(|team| team.members)
 }
 
-/// Fails if a summary of the department is not what a recount would give.
+/// Fails if a summary of the department differs from a recount.
 async fn check(staff: &ModelTable<Staff>) {
-    let finding = staff.summarized::<Employee, Department>().verify(of_department()).await;
-    assert!(finding.unwrap().is_none());
-    let finding = staff.summarized::<Contractor, Department>().verify(of_department()).await;
-    assert!(finding.unwrap().is_none());
-    for team in ["north", "south"] {
-        let key = Team::key("Sales", team).unwrap();
-        assert!(staff.summarized::<Employee, Team>().verify(key).await.unwrap().is_none());
+    for department in ["Sales", "Marketing"] {
+        let key = || Department::key(department).unwrap();
+        let finding = staff.summarized::<Employee, Department>().verify(key()).await;
+        assert!(finding.unwrap().is_none());
+        let finding = staff.summarized::<Contractor, Department>().verify(key()).await;
+        assert!(finding.unwrap().is_none());
+        for team in ["north", "south"] {
+            let key = Team::key(department, team).unwrap();
+            assert!(staff.summarized::<Employee, Team>().verify(key).await.unwrap().is_none());
+        }
     }
 }
 
 #[tokio::test]
 async fn fields_follow_the_entities_that_they_name() {
+    // PS-5.8.
     let (server, staff) = started().await;
     requests(&server);
     staff.insert(&employee(1)).await.unwrap();
@@ -181,6 +199,7 @@ async fn what_is_copied_is_that_of_the_entity_it_names() {
 
 #[tokio::test]
 async fn the_latest_is_looked_for_when_it_leaves() {
+    // PS-5.8, P-5.2a.
     let (_server, staff) = started().await;
     for id in [2, 3, 1] {
         staff.insert(&employee(id)).await.unwrap();
@@ -205,6 +224,7 @@ async fn the_latest_is_looked_for_when_it_leaves() {
 
 #[tokio::test]
 async fn who_goes_to_another_team_leaves_the_old_one() {
+    // P-5.2b.
     let (_server, staff) = started().await;
     for id in 1..=3 {
         staff.insert(&employee(id)).await.unwrap();
@@ -219,6 +239,106 @@ async fn who_goes_to_another_team_leaves_the_old_one() {
         (Some(2), Some(1))
     );
     check(&staff).await;
+}
+
+#[tokio::test]
+async fn an_employee_who_moves_is_counted_where_he_is() {
+    // PS-12.2, P-12.6d.
+    let (_server, staff) = started().await;
+    for id in 1..=2 {
+        staff.insert(&employee(id)).await.unwrap();
+    }
+    staff.update_summary(of_department(), |d| d.manager_id = Some(2)).await.unwrap();
+    let go = async || staff.rehome(key(2), marketing(2), to_marketing).await.unwrap();
+    for outcome in [MoveOutcome::Done, MoveOutcome::WasDone] {
+        assert_eq!(go().await, outcome);
+        let (old, new) = (department(&staff).await, in_marketing(&staff).await);
+        assert_eq!((old.employee_count, old.newest, old.manager_id), (1, Some(100), None));
+        assert_eq!((new.employee_count, new.newest, new.salaries), (1, Some(200), 10));
+        check(&staff).await;
+    }
+    let found = staff.find_rehomed(key(2), marketing(2)).await.unwrap().unwrap();
+    assert_eq!(found.department, "Marketing");
+}
+
+#[tokio::test]
+async fn a_move_that_dies_anywhere_leaves_counts_right() {
+    // PS-12.2, P-12.6d: also before another run has finished it.
+    let requests = crash::every_point(
+        setup,
+        async |client, ()| {
+            model(client).rehome(key(2), marketing(2), to_marketing).await.unwrap();
+        },
+        async |client, ()| {
+            let staff = model(client);
+            check(&staff).await;
+            staff.rehome(key(2), marketing(2), to_marketing).await.unwrap();
+        },
+        async |client, (), _| {
+            let staff = model(client);
+            check(&staff).await;
+            assert_eq!(department(&staff).await.employee_count, 1);
+            assert_eq!(in_marketing(&staff).await.employee_count, 1);
+            let rows: Table<Entity> = client.tables().table("Staff").unwrap();
+            let rows = rows.scan().collect_at_most(99).await.unwrap();
+            assert!(rows.iter().all(|row| row.value("_ix").is_none()));
+        },
+    );
+    assert!(requests.await.unwrap() >= 8);
+}
+
+#[tokio::test]
+async fn what_follows_from_sources_cannot_be_set() {
+    // P-5.2d. `update_summary` wrote over the count once.
+    let (_server, staff) = started().await;
+    staff.insert(&employee(1)).await.unwrap();
+    let before = department(&staff).await;
+    let changes: [fn(&mut Department); 5] = [
+        |d| d.employee_count = 77,
+        |d| d.employee_count = 0,
+        |d| d.contractor_count = 1,
+        |d| d.newest = None,
+        |d| d.salaries += 1,
+    ];
+    for change in changes {
+        let refused = staff.update_summary(of_department(), change).await.unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::Config(_)), "{refused}");
+    }
+    assert_eq!(department(&staff).await, before);
+    let by_pair = staff.summarized::<Employee, Department>();
+    let refused = by_pair.update_summary(of_department(), |d| d.employee_count += 1).await;
+    assert!(matches!(refused.unwrap_err().kind(), ErrorKind::Config(_)));
+    staff.update_summary(of_department(), |d| d.state = "closed".into()).await.unwrap();
+    assert_eq!(department(&staff).await, Department { state: "closed".into(), ..before });
+}
+
+#[tokio::test]
+async fn the_rows_of_a_model_are_not_written_past_it() {
+    // P-5.2e: such a write changed no counts.
+    let (server, staff) = started().await;
+    staff.insert(&employee(1)).await.unwrap();
+    let loaded = staff.get(key(1)).await.unwrap().unwrap();
+    let rows = staff.rows();
+    let union = || loaded.clone().map(Staff::Employee);
+    let config = |error: Error| assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
+    requests(&server);
+    config(rows.insert(&employee(2).into()).await.unwrap_err());
+    config(rows.replace(&union()).await.unwrap_err());
+    config(rows.delete(&union()).await.unwrap_err());
+    config(rows.delete_key(key(1)).await.unwrap_err());
+    config(rows.merge(("Sales", "empid_000001")).set("salary", 7).await.unwrap_err());
+    config(rows.update_with(key(1), |_| Ok(Change::Write)).await.unwrap_err());
+    config(rows.transact("Sales", async |tx| tx.insert(&employee(2))).await.unwrap_err());
+    config(rows.transact("Sales", async |tx| tx.delete(&loaded)).await.unwrap_err());
+    let batch = rows.batch("Sales").write(lazuli_client::WriteOp::insert(&employee(2)));
+    assert!(matches!(batch.commit().await.unwrap_err().kind(), ErrorKind::InvalidBatch(_)));
+    assert_eq!(requests(&server), []);
+    // Past it by intent.
+    rows.retyped::<Employee>().insert(&employee(2)).await.unwrap();
+    let by_pair = staff.summarized::<Employee, Department>();
+    assert_eq!(by_pair.verify(of_department()).await.unwrap().unwrap().kind, FindingKind::Stale);
+    by_pair.recount(of_department()).await.unwrap();
+    assert_eq!(department(&staff).await.employee_count, 2);
 }
 
 #[tokio::test]
@@ -278,7 +398,7 @@ async fn setup(client: &TestClient) {
 
 #[tokio::test]
 async fn a_client_that_dies_leaves_declared_fields_right() {
-    // P-0.7: the latest and the manager are the same employee, and he leaves or goes to another team.
+    // P-0.7: the latest and the manager are the same employee, who leaves or moves to another team.
     for leaves in [true, false] {
         let requests = crash::every_point(
             setup,
@@ -317,7 +437,7 @@ async fn three_writers_with_faults_leave_declared_fields_right() {
             for _ in 0..5 {
                 let id = writer.random.below(4) as u32;
                 let number = writer.random.below(100) as u16;
-                let _ = match writer.random.below(4) {
+                let _ = match writer.random.below(5) {
                     0 => staff.insert(&employee(id)).await,
                     1 => {
                         let change = |employee: &mut Employee| {
@@ -329,6 +449,10 @@ async fn three_writers_with_faults_leave_declared_fields_right() {
                         staff.update_with(key(id), change).await
                     }
                     2 => staff.update_summary(of_department(), |d| d.manager_id = Some(id)).await,
+                    3 => {
+                        drop(staff.rehome(key(id), marketing(id), to_marketing).await);
+                        Ok(())
+                    }
                     _ => match staff.get(key(id)).await {
                         Ok(Some(loaded)) => staff.delete(&loaded).await,
                         _ => Ok(()),

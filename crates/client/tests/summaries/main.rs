@@ -145,7 +145,7 @@ fn requests(server: &FaultyServer) -> Vec<(String, usize)> {
 
 #[tokio::test]
 async fn a_count_follows_every_write() {
-    // PS-5.1, and what it costs.
+    // PS-5.1, and its cost.
     let (server, staff) = counted().await;
     let table: Table<Department> = server.direct().tables().of().unwrap();
     let mut marketing = department("Marketing");
@@ -159,7 +159,7 @@ async fn a_count_follows_every_write() {
     let twice = staff.insert(&employee(1)).await.unwrap_err();
     assert_eq!(*twice.kind(), ErrorKind::Conflict);
     assert_eq!(read(&staff).await.employee_count, 154);
-    // What matters to no summary is the source alone.
+    // If no summary is affected, only the source is written.
     requests(&server);
     let rename = |employee: &mut Employee| {
         employee.email = "x@contoso.com".into();
@@ -177,7 +177,7 @@ async fn a_count_follows_every_write() {
 
 #[tokio::test]
 async fn what_is_copied_of_a_manager_follows() {
-    // PS-5.2, PS-5.4.
+    // PS-5.2, PS-5.4, P-5.1.
     let (_server, staff) = counted().await;
     for id in 1..=2 {
         staff.insert(&employee(id)).await.unwrap();
@@ -212,7 +212,7 @@ async fn a_count_is_right_at_every_moment() {
         let inserts = (0..40).map(|id| {
             let staff = staff.clone();
             async move {
-                // Rivals are nearly always there: go on until it has its turn.
+                // Other writers nearly always interfere: retry until it succeeds.
                 while let Err(error) = staff.insert(&employee(id)).await {
                     assert!(matches!(error.kind(), ErrorKind::Contended { .. }), "{error}");
                 }
@@ -273,7 +273,7 @@ async fn shards_are_summed_by_one_query() {
     staff.delete(&loaded).await.unwrap();
     assert_eq!(staff.summary(key_of()).await.unwrap().unwrap().employee_count, 19);
     assert!(staff.verify(key_of()).await.unwrap().is_none());
-    // Shards are no departments.
+    // Shards are not departments.
     let typed: Table<Big> = server.direct().tables().of().unwrap();
     assert!(typed.query(partition("Marketing")).collect_at_most(9).await.unwrap().is_empty());
     staff.recount(key_of()).await.unwrap();
@@ -285,7 +285,7 @@ async fn shards_are_summed_by_one_query() {
 
 #[tokio::test]
 async fn a_fan_out_that_dies_goes_on() {
-    // PS-5.5: 10,000 in the full test.
+    // PS-5.5, P-5.3: 10,000 in the full test.
     let count: u32 = if chosen_seeds(SEEDS).end >= 1000 { 10_000 } else { 300 };
     let (server, _) = counted().await;
     let direct: Table<Employee> = server.direct().tables().of().unwrap();
@@ -301,7 +301,7 @@ async fn a_fan_out_that_dies_goes_on() {
             is_new
         })
     };
-    // After half of the writes nothing arrives any more.
+    // After half of the writes, nothing arrives any more.
     let writes = Match::any().method(http::Method::PUT);
     server.faults().add(writes, When::Nth(u64::from(count) / 2), Fault::CrashAfter);
     let table: Table<Employee> = server.account().tables().of().unwrap();

@@ -1,4 +1,4 @@
-//! Types that are derived: keys, properties, columns, unions. No server.
+//! Derived types: keys, properties, columns, unions. No server.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 

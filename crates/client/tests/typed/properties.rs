@@ -107,7 +107,7 @@ fn everything() -> Everything {
     }
 }
 
-/// The entity that a value is stored as.
+/// The entity of a value.
 fn stored<T: TableEntity>(value: &T) -> Entity {
     let key = value.key().unwrap();
     let mut properties = Properties::default();

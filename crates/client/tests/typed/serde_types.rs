@@ -1,4 +1,4 @@
-//! Types that know serde and nothing of tables (C-5.30).
+//! Types that only implement serde (C-5.30).
 
 use lazuli_client::prelude::*;
 use lazuli_client::{Guid, Value};

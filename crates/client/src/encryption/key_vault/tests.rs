@@ -1,4 +1,4 @@
-//! A stand-in for the vault: it keeps a key on this machine and answers as the service does.
+//! A fake vault: it has a local key and answers as the service does.
 
 use super::*;
 use crate::encryption::{AesKey, Encryption, Keys, RsaKey};
@@ -29,14 +29,14 @@ impl TokenCredential for Tokens {
     }
 }
 
-/// What the stand-in says instead of an answer.
+/// An answer of the fake vault in place of the real one.
 type Said = (u16, &'static str);
 
 #[derive(Clone)]
 struct StandIn {
     key: Arc<dyn KeyWrap>,
     seen: Arc<Mutex<Vec<String>>>,
-    /// What the next answers are, before it does what it is asked.
+    /// The next answers, given before it performs requests again.
     next: Arc<Mutex<VecDeque<Said>>>,
 }
 
@@ -118,7 +118,7 @@ async fn seal(encryption: &Encryption) -> Result<Entity, CryptoError> {
 
 #[tokio::test]
 async fn entities_are_written_and_read_with_a_key_of_a_vault() {
-    // C-15.4, E-34: reading the same entity again asks the vault no more.
+    // C-15.4, E-34: reading the same entity again does not call the vault.
     let there = StandIn::rsa();
     let vault = there.vault();
     let key = vault.key("tables", VERSION).unwrap();

@@ -200,8 +200,55 @@ async fn bytes_under_an_encrypted_name_that_is_not_listed_are_noticed() {
     let stored = seal(&v2(), &employee()).await.unwrap();
     let strange = stored.clone().with("Age", vec![1_u8; 40]);
     assert_eq!(open(&v2(), strange).await, Err(CryptoError::Tampered));
-    let harmless = stored.with("Photo", vec![1_u8; 40]);
+    let harmless = stored.clone().with("Photo", vec![1_u8; 40]);
     assert!(open(&v2(), harmless).await.is_ok(), "not a name that is encrypted");
+    // A clear value may be older than the encryption, unless nothing may be clear.
+    let clear = stored.with("Age", 99);
+    assert!(open(&v2(), clear.clone()).await.is_ok());
+    assert_eq!(open(&v2().require_encryption(), clear).await, Err(CryptoError::Tampered));
+}
+
+#[tokio::test]
+async fn a_value_of_an_earlier_version_of_the_row_does_not_open() {
+    // E-1, E-42: each write has its own key.
+    let earlier = seal(&v2(), &employee()).await.unwrap();
+    let later = seal(&v2(), &employee().with("EmailAddress", "new@contoso.com")).await.unwrap();
+    for name in ["EmailAddress", LIST, METADATA] {
+        let mixed = later.clone().with(name, earlier.value(name).unwrap().clone());
+        assert_eq!(open(&v2(), mixed).await, Err(CryptoError::Decrypt), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_blind_index_is_not_taken_for_a_secret_and_not_given_by_the_caller() {
+    // E-44, E-46, where the resolver names every property.
+    let keys = keys().blind(BlindKey::new(&[7; 32]).unwrap());
+    let all = Encryption::v2(keys).resolver(|_, _, _| true).blind_index("Notes");
+    let stored = seal(&all, &employee()).await.unwrap();
+    assert!(matches!(stored.value("Notes_bi"), Some(Value::Binary(bytes)) if bytes.len() == 16));
+    assert_eq!(open(&all, stored).await, Ok(employee()));
+    let forged = employee().with("Notes_bi", vec![1_u8; 16]);
+    let fault = CryptoError::Reserved { property: "Notes_bi".into() };
+    assert_eq!(seal(&all, &forged).await, Err(fault));
+}
+
+#[tokio::test]
+async fn a_secret_under_a_name_that_stays_clear_is_not_written() {
+    // E-4. It was once written in clear, though its type declares it as encrypted.
+    const HIDDEN: &[PropertyDef] =
+        &[PropertyDef::new("note", "_Note", Some(EdmType::String)).encrypted(false)];
+    let entity = Entity::new("p", "r").with("_Note", "secret");
+    let fault = CryptoError::Reserved { property: "_Note".into() };
+    assert_eq!(sealed_of(&v2(), HIDDEN, &entity).await, Err(fault));
+}
+
+#[tokio::test]
+async fn without_keys_what_a_resolver_names_is_absent() {
+    // E-22.
+    let stored = seal(&v2(), &employee()).await.unwrap();
+    let reader = Encryption::without_keys().properties(["EmailAddress", "Age", "Notes"]);
+    let clear = Entity::new("Sales", "empid_000223").with("Department", "Sales");
+    assert_eq!(open(&reader, stored).await, Ok(clear));
 }
 
 #[tokio::test]

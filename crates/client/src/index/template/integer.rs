@@ -1,17 +1,17 @@
-//! The types of whole numbers, which tell how wide numbers are in keys.
+//! Integer types, which determine the width of numbers in keys.
 
 use crate::key_part::{KeyPad, KeyRev};
 use std::fmt;
 
-/// How keys hold the numbers of one type.
+/// How keys store the numbers of one type.
 pub(super) struct Integer {
     pub(super) name: &'static str,
-    /// Digits of every number.
+    /// The number of digits.
     pub(super) width: usize,
-    /// Appends a number; `None` if it is none of the type.
+    /// Appends a number; `None` if the type does not have it.
     pub(super) write_pad: Write,
     pub(super) parse_pad: Parse,
-    /// The same so that the greatest comes first, for the types that have that.
+    /// The same in reverse order, for the types that support it.
     reverse: Option<(Write, Parse)>,
 }
 

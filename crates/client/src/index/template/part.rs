@@ -1,11 +1,11 @@
-//! What keys hold, and what properties are in keys.
+//! The parts of keys, and of properties that are in keys.
 
 use crate::key_part::{Calendar, KeyText};
 use crate::value::Value;
 use lazuli_model::key_text::escape;
 use lazuli_model::{Guid, Timestamp};
 
-/// What a key or a property holds, as far as keys can.
+/// The value of a key field or a property, as far as keys can represent it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
     Text(String),
@@ -13,12 +13,12 @@ pub(crate) enum Part {
     Time(Timestamp),
     Guid(Guid),
     Bytes(Vec<u8>),
-    /// The digits of a month, day, hour or minute: more is not known.
+    /// The digits of a month, day, hour or minute; the rest is unknown.
     Calendar(Calendar, String),
 }
 
 impl Part {
-    /// The part that a property is; `None` if keys cannot hold its type.
+    /// The part for a property; `None` if its type cannot be in keys.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::String(text) => Self::Text(text.to_string()),
@@ -41,7 +41,7 @@ impl Part {
         Some(())
     }
 
-    /// A number, also one that a key holds as plain text.
+    /// A number, including one that a key holds as plain text.
     pub(super) fn number(&self) -> Option<i128> {
         match self {
             Self::Number(number) => Some(*number),

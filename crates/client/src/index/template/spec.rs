@@ -1,4 +1,4 @@
-//! The ways to write a field (C-4.2).
+//! The formats of a field (C-4.2).
 
 use super::integer::Integer;
 use super::part::Part;
@@ -10,7 +10,7 @@ use lazuli_model::key_text::{
 };
 use std::fmt;
 
-/// How a field is written.
+/// The format of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spec {
     Plain,
@@ -33,7 +33,7 @@ const CALENDARS: [(&str, Calendar); 4] = [
     ("minute", Calendar::Minute),
 ];
 
-/// Digits of the largest number.
+/// The number of digits of the largest number.
 const WIDTH_MAX: usize = 39;
 
 impl Spec {
@@ -69,12 +69,12 @@ impl Spec {
         })
     }
 
-    /// Whether different values may have one text.
+    /// Whether different values may have the same text.
     pub(super) fn is_lossy(self) -> bool {
         matches!(self, Self::Bucket(_) | Self::Calendar(_) | Self::Lower)
     }
 
-    /// Characters of every text, if all have as many.
+    /// The length in characters, if it is the same for all values.
     pub(super) fn width(self) -> Option<usize> {
         match self {
             Self::Plain | Self::Lower | Self::Hex | Self::Iso => None,
@@ -86,7 +86,7 @@ impl Spec {
         }
     }
 
-    /// Appends a part; `None` if it cannot be written so.
+    /// Appends a part; `None` if it cannot be written in this format.
     pub(super) fn write(
         self,
         out: &mut String,
@@ -104,7 +104,7 @@ impl Spec {
             (Self::RevTime, Part::Time(time)) => write_inverted_ticks(out, *time),
             (Self::Ticks, Part::Time(time)) => write_ticks(out, *time),
             (Self::Iso, Part::Time(time)) => time.write_iso(out).ok()?,
-            // A day is stored as its ISO text.
+            // A date is stored as its ISO text.
             (Self::Iso, Part::Text(text)) => out.push_str(text),
             (Self::Calendar(calendar), Part::Time(time)) => calendar.write(out, time).ok()?,
             (Self::Calendar(calendar), Part::Text(text)) => {
@@ -126,7 +126,7 @@ impl Spec {
         Some(())
     }
 
-    /// What a text holds: `None` if it is not written so, `Some(None)` if it tells no value.
+    /// Parses a text: `None` if it does not have this format, `Some(None)` if it does not determine a value.
     pub(super) fn read(self, text: &str) -> Option<Option<Part>> {
         Some(Some(match self {
             Self::Plain | Self::Lower => Part::Text(unescape(text)?),

@@ -1,4 +1,4 @@
-//! The log as a program sees it: writes that return at once, and when they are stored.
+//! The log's interface: writes that return at once, and the buffer that stores them.
 
 use super::line::LogLine;
 use super::name::{Hour, parse_name};
@@ -16,6 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
+/// If every line asks for its flush: until lines that could not be stored are tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// A log in blobs. Cheap to clone; clones share the buffer.
 #[derive(Clone, Debug)]
 pub struct BlobLog {
@@ -31,12 +34,12 @@ pub struct BlobLog {
 #[derive(Debug, Default)]
 struct Shared {
     pending: Mutex<Pending>,
-    /// One flush at a time.
+    /// Allows one flush at a time.
     writer: tokio::sync::Mutex<Writer>,
     /// Lines up to this one are stored.
     stored: AtomicU64,
     dropped: AtomicU64,
-    /// The buffer is so full that it should be stored.
+    /// Signals that the buffer is full enough to be stored.
     is_full: Notify,
 }
 
@@ -49,7 +52,7 @@ struct Pending {
 }
 
 impl BlobLog {
-    /// The log of a service in a container, which must exist. The name of the service has no slash.
+    /// The log of a service in a container, which must exist. The service name must not contain a slash.
     pub fn new(account: &Account, container: &str, service: &str) -> Result<Self, Error> {
         if service.is_empty() || service.contains('/') {
             return Err(Error::config(format!("{service:?} is not the name of a service")));
@@ -65,25 +68,26 @@ impl BlobLog {
         })
     }
 
-    /// How long a line stays in the buffer at most while [`BlobLog::run`] runs: 30 s unless said otherwise.
+    /// How long a line stays in the buffer at most while [`BlobLog::run`] runs: 30 s by default. Zero stores every line
+    /// at once.
     #[must_use]
     pub fn flush_every(self, time: Duration) -> Self {
         Self { flush_every: time, ..self }
     }
 
-    /// With how many bytes in the buffer it is stored at once: 1 MiB unless said otherwise.
+    /// The size at which the buffer is stored at once: 1 MiB by default.
     #[must_use]
     pub fn flush_at(self, bytes: usize) -> Self {
         Self { flush_at: bytes, ..self }
     }
 
-    /// Lines that do not fit into a buffer of so many bytes are dropped: 16 MiB unless said otherwise.
+    /// The size of the buffer; lines that do not fit are dropped: 16 MiB by default.
     #[must_use]
     pub fn buffer_max(self, bytes: usize) -> Self {
         Self { buffer_max: bytes, ..self }
     }
 
-    /// Writes a blob at every flush, as Storage Analytics does, and not one that grows. To be said before the
+    /// Writes a new blob at every flush, as Storage Analytics does, instead of one that grows. Call it before the
     /// first line.
     #[must_use]
     pub fn block_blobs(self) -> Self {
@@ -93,7 +97,7 @@ impl BlobLog {
         self
     }
 
-    /// Adds a line of now to the buffer.
+    /// Adds a line with the current time to the buffer.
     pub fn write<F: Into<String>>(&self, fields: impl IntoIterator<Item = F>) -> Buffered<'_> {
         self.write_line(LogLine::new(self.env.now(), fields))
     }
@@ -111,7 +115,7 @@ impl BlobLog {
         pending.lines.push((line, text.len()));
         pending.last += 1;
         let number = Some(pending.last);
-        if pending.bytes >= self.flush_at {
+        if pending.bytes >= self.flush_at || self.flush_every.is_zero() {
             self.shared.is_full.notify_one();
         }
         Buffered { log: self, number }
@@ -122,42 +126,43 @@ impl BlobLog {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Stores what is in the buffer. An error leaves it there.
+    /// Stores the buffered lines. After an error they stay in the buffer.
     pub async fn flush(&self) -> Result<(), Error> {
         let last = self.pending().last;
         self.flush_through(last).await
     }
 
-    /// Stores the buffer when it is full or old, until `stop` is ready, and then once more.
+    /// Stores the buffer when it is full or old, until `stop` completes, and then a last time.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let mut stop = std::pin::pin!(stop);
+        let pause = if self.flush_every.is_zero() { RETRY } else { self.flush_every };
         loop {
             let is_stopped = tokio::select! {
                 biased;
                 () = stop.as_mut() => true,
                 () = self.shared.is_full.notified() => false,
-                () = self.env.sleep(self.flush_every) => false,
+                () = self.env.sleep(pause) => false,
             };
             match (self.flush().await, is_stopped) {
                 (flushed, true) => return flushed,
                 (Ok(()), false) => {}
-                // What is in the buffer stays there.
+                // The lines stay in the buffer.
                 (Err(error), false) => tracing::warn!(%error, "a log cannot be stored"),
             }
         }
     }
 
-    /// Stores what is in the buffer, and ends.
+    /// Stores the buffered lines and closes the log.
     pub async fn shutdown(self) -> Result<(), Error> {
         self.flush().await
     }
 
-    /// Lines of a time, of all writers, in the order of their times.
+    /// The lines of a time range, from all writers, in the order of their times.
     pub fn read(&self, times: Range<Timestamp>) -> LogReader {
         LogReader::new(&self.container, &self.service, times)
     }
 
-    /// Deletes blobs whose hours ended before this time. Returns how many.
+    /// Deletes blobs whose hour ended before this time. Returns how many.
     pub async fn expire(&self, before: Timestamp) -> Result<u64, Error> {
         let prefix = format!("{}/", self.service);
         let mut list = self.container.list().prefix(&prefix);
@@ -166,7 +171,7 @@ impl BlobLog {
             let page = list.page().await?;
             for blob in page.blobs {
                 let hour = parse_name(&self.service, &blob.name).map(|(hour, _)| hour);
-                // Names sort by time: all that follow are later.
+                // Names sort by time: all following ones are later.
                 match hour {
                     Some(hour) if hour.next().start() <= before => {
                         self.container.blob(&blob.name)?.delete().await?;
@@ -183,7 +188,7 @@ impl BlobLog {
         }
     }
 
-    /// A writer whose lines become lines of the log, of one field each: for `tracing_subscriber::fmt` and the
+    /// A writer that adds each line of text to the log as one field: for `tracing_subscriber::fmt` and the
     /// like (`.with_writer(move || log.writer())`).
     pub fn writer(&self) -> BlobLogWriter {
         BlobLogWriter { log: self.clone(), partial: Vec::new() }
@@ -196,11 +201,11 @@ impl BlobLog {
     async fn flush_through(&self, number: u64) -> Result<(), Error> {
         let mut writer = self.shared.writer.lock().await;
         loop {
-            // Another flush may have stored it meanwhile.
+            // Another flush may have stored it in the meantime.
             if self.shared.stored.load(Ordering::Acquire) >= number {
                 return Ok(());
             }
-            // Lines are taken out when they are handed to the writer, which keeps what it could not store.
+            // Lines leave the buffer when they are handed to the writer, which keeps those that it could not store.
             if writer.is_empty() {
                 let mut pending = self.pending();
                 let lines = std::mem::take(&mut pending.lines);
@@ -223,8 +228,8 @@ pub struct Buffered<'a> {
 }
 
 impl Buffered<'_> {
-    /// Waits until the line is stored, and stores it. An error if it was dropped, or cannot be stored now; it
-    /// stays in the buffer then.
+    /// Stores the line and waits for that. An error if it was dropped, or cannot be stored now; in the latter case it
+    /// stays in the buffer.
     pub async fn durable(self) -> Result<(), Error> {
         match self.number {
             Some(number) => self.log.flush_through(number).await,
@@ -233,7 +238,7 @@ impl Buffered<'_> {
     }
 }
 
-/// Lines of text into a log.
+/// Writes lines of text into a log.
 #[derive(Debug)]
 pub struct BlobLogWriter {
     log: BlobLog,

@@ -19,7 +19,7 @@ impl LogLine {
         Self { at, fields: fields.into_iter().map(Into::into).collect() }
     }
 
-    /// The text of the line, with its end.
+    /// Appends the text of the line with its line end.
     pub(super) fn write(&self, out: &mut String) {
         out.push_str(self.at.text(&mut [0; Timestamp::TEXT_BYTES_MAX]));
         for field in &self.fields {
@@ -35,7 +35,7 @@ impl LogLine {
         out.push('\n');
     }
 
-    /// Reads a line, without its end; `None` for one that is not of this form.
+    /// Parses a line without its line end; `None` if it is malformed.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut fields = split(text).into_iter();
         let at = Timestamp::parse(&fields.next()?)?;
@@ -43,7 +43,7 @@ impl LogLine {
     }
 }
 
-/// HTML's names for what a quoted field cannot hold.
+/// HTML entities for characters that a quoted field cannot contain.
 fn encode(field: &str, out: &mut String) {
     for c in field.chars() {
         match c {
@@ -96,7 +96,7 @@ fn entity(name: &str) -> Option<char> {
     }
 }
 
-/// The fields of a line: `;` separates them, unless it stands between quotes.
+/// The fields of a line, separated by `;` outside of quotes.
 fn split(text: &str) -> Vec<Cow<'_, str>> {
     let mut fields = Vec::new();
     let mut rest = text;

@@ -20,13 +20,13 @@ impl Hour {
         Self(self.0 + 1)
     }
 
-    /// Its first moment.
+    /// The beginning of the hour.
     pub(super) fn start(self) -> Timestamp {
         let ticks = self.0.saturating_mul(ticks_per_hour());
         Timestamp::from_ticks(ticks).unwrap_or(Timestamp::MAX)
     }
 
-    /// What the names of its blobs begin with, and a slash.
+    /// The prefix of its blob names, with a slash at the end.
     pub(super) fn prefix(self, service: &str) -> String {
         let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
         // 2014-07-31T18:00:00Z
@@ -45,7 +45,7 @@ pub(super) fn blob_name(service: &str, hour: Hour, counter: u32) -> String {
     format!("{}{counter:06}.log", hour.prefix(service))
 }
 
-/// The hour and the counter in a name; `None` for one of another form.
+/// The hour and the counter in a name; `None` if it has another form.
 pub(super) fn parse_name(service: &str, name: &str) -> Option<(Hour, u32)> {
     let rest = name.strip_prefix(service)?.strip_prefix('/')?;
     let parts: Vec<&str> = rest.split('/').collect();

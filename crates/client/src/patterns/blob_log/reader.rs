@@ -1,4 +1,4 @@
-//! Reading a log back (P-14.4).
+//! Reads a log (P-14.4).
 
 use super::line::LogLine;
 use super::name::Hour;
@@ -9,7 +9,7 @@ use lazuli_model::Timestamp;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes of an hour that are read at one time.
+/// Bytes of one hour read into memory at most.
 const HOUR_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Decides whether a line is returned.
@@ -40,13 +40,12 @@ impl LogReader {
         }
     }
 
-    /// Only lines for which `keep` is true. Others are read and left out.
+    /// Only lines for which `keep` is true. Others are read and skipped.
     pub fn filter(self, keep: impl Fn(&LogLine) -> bool + Send + 'static) -> Self {
         Self { keep: Some(Box::new(keep)), ..self }
     }
 
-    /// The lines of an hour are sorted in memory; fails if its blobs have more bytes: 256 MiB unless said
-    /// otherwise.
+    /// The lines of an hour are sorted in memory; fails if its blobs are larger than this, 256 MiB by default.
     pub fn hour_bytes_max(self, bytes: u64) -> Self {
         Self { bytes_max: bytes, ..self }
     }
@@ -66,7 +65,7 @@ impl LogReader {
         }
     }
 
-    /// All lines. More than `max` are an error.
+    /// All lines; fails if there are more than `max`.
     pub async fn collect_at_most(mut self, max: usize) -> Result<Vec<LogLine>, Error> {
         let mut lines = Vec::new();
         while let Some(line) = self.try_next().await? {
@@ -85,7 +84,7 @@ impl LogReader {
             let page = list.page().await?;
             for item in page.blobs {
                 let blob = self.container.blob(&item.name)?;
-                // Deleted meanwhile, or of another time.
+                // Deleted in the meantime, or outside the time range.
                 let Some(properties) = blob.head().await? else { continue };
                 if !self.may_hold(&properties) {
                     continue;
@@ -103,12 +102,12 @@ impl LogReader {
                 None => break,
             }
         }
-        // Writers by time; lines of one writer at one time stay in order.
+        // Stable: lines of one writer with equal times stay in order.
         lines.sort_by_key(|line: &LogLine| line.at);
         Ok(lines)
     }
 
-    /// Whether a blob may hold lines of the time that is asked for, by its metadata.
+    /// Whether a blob may have lines in the time range, by its metadata.
     fn may_hold(&self, properties: &BlobProperties) -> bool {
         let time = |wanted: &str| {
             let mut pairs = properties.metadata.iter();

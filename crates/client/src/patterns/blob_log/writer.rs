@@ -1,4 +1,4 @@
-//! Storing lines: which blob, and where in it (P-14.1, P-14.2).
+//! Stores lines: in which blob, and where in it (P-14.1, P-14.2).
 
 use super::line::LogLine;
 use super::name::{COUNTER_MAX, Hour, blob_name, parse_name};
@@ -6,31 +6,32 @@ use crate::blob::{Blob, Container};
 use crate::entity::ETag;
 use crate::error::{Error, ErrorKind};
 use bytes::Bytes;
+use http::StatusCode;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::APPEND_BLOCK_BYTES_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Blocks of an append blob.
 const BLOCKS_MAX: u32 = 50_000;
-/// Blobs of other hours that stay open for lines that come late.
+/// Blobs of other hours that stay open for late lines.
 const OPEN_MAX: usize = 4;
-/// Blobs that one block is offered to: each may be deleted while it is open.
+/// Blobs that are tried for one block: each may be deleted while it is open.
 const BLOBS_TRIED_MAX: u32 = 4;
 const LOG_VERSION: &str = "1.0";
 const LOG_TYPE: &str = "write";
 
-/// The one writer of this process: what it has to store, and the blobs that it writes.
+/// The only writer of this process: the blocks it has to store, and its open blobs.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     blocks: VecDeque<Block>,
     open: BTreeMap<Hour, Open>,
     is_block_blobs: bool,
-    /// Lines up to this one are stored when all blocks are.
+    /// Lines up to this one are stored once all blocks are.
     last: u64,
     stored: u64,
 }
 
-/// Lines of one hour that are stored together.
+/// Lines of one hour, stored together.
 #[derive(Debug)]
 struct Block {
     hour: Hour,
@@ -40,15 +41,15 @@ struct Block {
     is_uncertain: bool,
 }
 
-/// A blob that this writer alone appends to.
+/// A blob that only this writer appends to.
 #[derive(Debug)]
 struct Open {
     blob: Blob,
-    /// Its version after our last request; unknown while a request is under way, or if one was given up.
+    /// Its version after our last request; unknown while a request is under way, or if one was cancelled.
     etag: Option<ETag>,
     position: u64,
     blocks: u32,
-    /// What its metadata say.
+    /// The times in its metadata.
     times: Option<Times>,
 }
 
@@ -85,7 +86,7 @@ impl Writer {
         self.blocks.is_empty()
     }
 
-    /// Takes lines to store; `last` is the number of the last. Lines of one hour become blocks.
+    /// Takes lines to store, up to number `last`. Lines of one hour become blocks.
     pub(super) fn take(
         &mut self,
         lines: Vec<(LogLine, usize)>,
@@ -110,7 +111,7 @@ impl Writer {
         self.last = last;
     }
 
-    /// Stores all blocks. Returns the number of the last line that is stored.
+    /// Stores all blocks. Returns the number of the last stored line.
     pub(super) async fn store(
         &mut self,
         container: &Container,
@@ -127,7 +128,7 @@ impl Writer {
         Ok(self.stored)
     }
 
-    /// A blob of its own for the first block.
+    /// Stores the first block in a new blob.
     async fn put_first(&mut self, container: &Container, service: &str) -> Result<(), Error> {
         let Some(block) = self.blocks.front_mut() else { return Ok(()) };
         let mut counter = next_counter(container, service, block.hour).await?;
@@ -142,7 +143,7 @@ impl Writer {
             match blob.put(block.bytes.clone()).if_absent().metadata(pairs).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_conflict() && error.may_have_been_applied() => {
-                    // By an attempt of ours whose answer was lost, or by another writer.
+                    // It was created by an attempt of ours whose answer was lost, or by another writer.
                     if holds(&blob, &block.bytes).await? {
                         return Ok(());
                     }
@@ -160,7 +161,7 @@ impl Writer {
         let mut tried = 0;
         loop {
             tried += 1;
-            if self.open.get(&block.hour).is_none_or(|open| open.blocks >= BLOCKS_MAX) {
+            if !self.open.get(&block.hour).is_some_and(|open| open.can_take(block)) {
                 let open = create(container, service, block.hour).await?;
                 if self.open.len() >= OPEN_MAX {
                     self.open.pop_first();
@@ -172,7 +173,7 @@ impl Writer {
                 Appending::Done => return Ok(()),
                 Appending::Lost(error) => {
                     self.open.remove(&block.hour);
-                    // What it held of this block, if anything, is gone with it.
+                    // Anything it had of this block was deleted with it.
                     block.is_uncertain = false;
                     if tried == BLOBS_TRIED_MAX {
                         return Err(error);
@@ -185,27 +186,37 @@ impl Writer {
 
 enum Appending {
     Done,
-    /// The blob was deleted while it was open (`expire`, another program), or is not ours alone.
+    /// The blob was deleted while it was open (`expire`, another program), or another writer uses it.
     Lost(Error),
 }
 
 impl Open {
+    /// The times of this blob once it has the block.
+    fn times_with(&self, block: &Block) -> Times {
+        self.times.map_or(block.times, |times| times.and(block.times))
+    }
+
+    /// Whether the block may go into this blob. One whose version is unknown may have been deleted, and created
+    /// again by another writer: its metadata stay as they are.
+    fn can_take(&self, block: &Block) -> bool {
+        let is_within = self.times == Some(self.times_with(block));
+        self.blocks < BLOCKS_MAX && (is_within || self.etag.is_some())
+    }
+
     async fn append(&mut self, block: &mut Block) -> Result<Appending, Error> {
-        // Before the lines: readers skip a blob by what its metadata say.
-        let times = self.times.map_or(block.times, |times| times.and(block.times));
+        // Written before the lines, because readers skip a blob by its metadata.
+        let times = self.times_with(block);
         if self.times != Some(times) {
             let metadata = times.metadata();
             let pairs = metadata.iter().map(|(name, value)| (*name, &**value));
-            // Under the version: if this blob was deleted and another writer has created one of its name,
-            // the times of that one stay.
-            let set = self.blob.set_metadata(pairs);
-            let set = match self.etag.take() {
-                Some(etag) => set.if_match(&etag).await,
-                None => set.await,
+            // Conditional: if this blob was deleted and another writer has created one with the same name, that blob
+            // keeps its times.
+            let Some(etag) = self.etag.take() else {
+                return Ok(Appending::Lost(Error::new(ErrorKind::PreconditionFailed)));
             };
-            match set {
+            match self.blob.set_metadata(pairs).if_match(&etag).await {
                 Ok(set) => (self.etag, self.times) = (Some(set.etag), Some(times)),
-                // Perhaps by an attempt of ours whose answer was lost: then the blob stays as it is.
+                // An attempt of ours whose answer was lost may have created it: then the blob stays as it is.
                 Err(error) if error.is_not_found() || error.is_precondition_failed() => {
                     return Ok(Appending::Lost(error));
                 }
@@ -213,15 +224,21 @@ impl Open {
             }
         }
         let end = self.position + block.bytes.len() as u64;
-        // A flush that was given up may have stored it.
-        let is_there = block.is_uncertain && {
-            let found = self.blob.get().range(self.position..end).await;
-            matches!(found, Ok(Some(found)) if found.bytes == block.bytes)
+        // A flush that was cancelled may have stored it.
+        let stored = match block.is_uncertain {
+            true => self.version_with(block, end).await?,
+            false => None,
         };
-        if !is_there {
+        if stored.is_some() {
+            self.etag = stored;
+        } else {
             block.is_uncertain = true;
-            self.etag = None;
-            match self.blob.append(block.bytes.clone()).at(self.position).await {
+            let append = self.blob.append(block.bytes.clone()).at(self.position);
+            let append = match self.etag.take() {
+                Some(etag) => append.if_match(&etag),
+                None => append,
+            };
+            match append.await {
                 Ok(appended) => self.etag = Some(appended.etag),
                 Err(error) if error.is_not_found() => return Ok(Appending::Lost(error)),
                 Err(error) if error.is_precondition_failed() && !error.may_have_been_applied() => {
@@ -233,6 +250,18 @@ impl Open {
         self.position = end;
         self.blocks += 1;
         Ok(Appending::Done)
+    }
+
+    /// The version of the blob, if the block is stored in it up to `end`.
+    async fn version_with(&self, block: &Block, end: u64) -> Result<Option<ETag>, Error> {
+        match self.blob.get().range(self.position..end).await {
+            Ok(found) => Ok(found
+                .filter(|found| found.bytes == block.bytes)
+                .map(|found| found.properties.etag)),
+            // The blob ends before.
+            Err(error) if error.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -252,14 +281,14 @@ async fn create(container: &Container, service: &str, hour: Hour) -> Result<Open
                 let etag = Some(created.etag);
                 return Ok(Open { blob, etag, position: 0, blocks: 0, times: None });
             }
-            // Another writer's; or ours, and its answer was lost: then it stays empty.
+            // It belongs to another writer; or it is ours and the answer was lost: then it stays empty.
             Err(error) if error.is_conflict() => counter += 1,
             Err(error) => return Err(error),
         }
     }
 }
 
-/// The counter after the last of an hour.
+/// The counter after the last one of an hour.
 async fn next_counter(container: &Container, service: &str, hour: Hour) -> Result<u32, Error> {
     let mut list = container.list().prefix(&hour.prefix(service));
     let mut next = 0;

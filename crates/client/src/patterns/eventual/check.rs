@@ -1,10 +1,10 @@
-//! What is wrong with copies in other partitions (P-0.5, P-2).
+//! Inconsistencies of copies in other partitions (P-0.5, P-2).
 
 use crate::patterns::FindingKind;
 use lazuli_model::EntityKey;
 use std::fmt;
 
-/// A copy of an index that is not as its entity says.
+/// An index copy that is inconsistent with its entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyFinding {

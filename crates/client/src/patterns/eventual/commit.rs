@@ -1,4 +1,4 @@
-//! An entity and its copies in one commit, on a service that has transactions over partitions (P-2.7).
+//! An entity and its copies in one commit, on a service with transactions across partitions (P-2.7).
 
 use super::table::{EventualTable, EventualWritten};
 use crate::batch::{Operation, Spanning, Trust, mark, seal};
@@ -12,8 +12,8 @@ use crate::value::IntoValue;
 use crate::write::WriteVerb;
 
 impl<T: TableEntity> EventualTable<T> {
-    /// Writes a value, or deletes it if there is none, with its copies. `loaded` is what was read, if something was: its
-    /// version is the condition, its copies are those to replace.
+    /// Writes a value, or deletes the entity if there is none, together with its copies. `loaded` is the state that was
+    /// read, if any: its version is the condition, and its copies are replaced.
     pub(super) async fn commit(
         &self,
         verb: WriteVerb,
@@ -43,7 +43,7 @@ impl<T: TableEntity> EventualTable<T> {
         Ok(EventualWritten { etag: committed.etag(0).cloned(), pending: false })
     }
 
-    /// The write of the entity, with those of its copies and the tables of all.
+    /// The write of the entity and those of its copies, each with its table.
     fn operation(
         &self,
         verb: WriteVerb,
@@ -72,7 +72,7 @@ impl<T: TableEntity> EventualTable<T> {
         write.base = loaded.map(|loaded| loaded.write_ids().clone()).unwrap_or_default();
         let mut copies = index::changes(old, &new);
         for copy in &mut copies {
-            // A copy of another table may lie in a partition of the same name.
+            // A copy in another table may be in a partition with the same name.
             if copy.verb.is_some() {
                 let partition = write.key.partition.as_str().into_value();
                 copy.properties.set(PRIMARY_PARTITION, partition);

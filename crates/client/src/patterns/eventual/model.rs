@@ -1,8 +1,8 @@
-//! The protocol in every order of its requests, with crashes (P-0.8).
+//! Runs the protocol with every order of its requests, and with crashes (P-0.8).
 //!
-//! Rows and notes are in memory. A client is a future that stops before each request; a scheduler decides whose
-//! request is carried out next, and who dies. Schedules are enumerated up to a number of switches, and beyond
-//! that drawn from seeds.
+//! Rows and notes are in memory. A client is a future that stops before each request; a scheduler decides which
+//! client's request is carried out next, and which client crashes. Schedules are enumerated up to a number of
+//! switches, and drawn from seeds beyond that.
 
 mod world;
 
@@ -11,18 +11,18 @@ use crate::error::ErrorKind;
 use crate::patterns::schedule::{self, Chooser, drawn_triples, every_pair};
 use world::{Client, World};
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Reads a primary and sets its value, or inserts it.
+    /// Reads a primary and sets its value, or inserts the primary.
     Set(&'static str, &'static str),
     /// Deletes a primary.
     Delete(&'static str),
-    /// Works on notes whose writers have ended.
+    /// Handles notes whose writers have ended.
     Work,
-    /// Mends the copies of a primary, and those that point to it, without a note (P-2.6a).
+    /// Mends the copies of a primary, and those that point to it (P-2.6a).
     Repair(&'static str),
-    /// The same write, whose copies are left to the worker (P-2.4).
+    /// The same as `Set`, but leaves the copies to the worker (P-2.4).
     Defer(&'static str, &'static str),
 }
 
@@ -82,10 +82,10 @@ impl Client {
     }
 }
 
-/// Runs clients by the chooser's will, lets time pass, heals, and checks.
+/// Runs clients as the chooser schedules them, lets time pass, heals, and checks.
 fn scenario(chooser: &mut dyn Chooser, is_unique: bool, clients: &[Vec<Step>]) {
     let world = World::new(is_unique);
-    // P holds the value a, and its copy is there.
+    // P has the value a, and its copy exists.
     world.prepare("P", "a");
     let futures = clients.iter().enumerate().map(|(number, steps)| {
         let client = world.client(number + 1);
@@ -96,7 +96,7 @@ fn scenario(chooser: &mut dyn Chooser, is_unique: bool, clients: &[Vec<Step>]) {
     world.check();
 }
 
-/// Pairs and triples of programs: each is run with the others.
+/// Pairs and triples of programs, to be run concurrently.
 fn programs() -> Vec<Vec<Step>> {
     vec![
         vec![Set("P", "b")],
@@ -116,6 +116,7 @@ fn programs() -> Vec<Vec<Step>> {
 
 #[test]
 fn two_clients_keep_copies_and_uniqueness_in_every_order() {
+    // P-2.1 to P-2.6.
     let run = |is_unique| every_pair(&programs(), |chooser, all| scenario(chooser, is_unique, all));
     let runs = run(true) + run(false);
     assert!(runs > 10_000, "{runs}");

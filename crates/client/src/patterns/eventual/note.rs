@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
 
-/// Where a primary is, and all places where its copies may be because of this write.
+/// The key of a primary, and all places where this write may leave copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) kind: String,
@@ -15,7 +15,7 @@ pub(crate) struct Note {
     pub(crate) candidates: Vec<Place>,
 }
 
-/// The form of a note on the wire: places are `[table, partition key, row key]`.
+/// The serialized form of a note: places are `[table, partition key, row key]`.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     v: u32,
@@ -39,7 +39,7 @@ impl Note {
         serde_json::to_vec(&wire).map_err(|error| Error::protocol(error.to_string()))
     }
 
-    /// The note in a message, or why there is none.
+    /// Parses the note in a message, or says why it is invalid.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let wire: Wire = serde_json::from_slice(body)
             .map_err(|error| format!("the message is not a note: {error}"))?;

@@ -1,14 +1,14 @@
 //! The write protocol of copies in other partitions (P-2, W1 to W7).
 //!
-//! The primary is the truth. Three rules keep copies from being lost or left, whoever dies where:
+//! The primary is the truth. Three rules keep copies from being lost or left behind by a crash:
 //!
-//! 1. Whoever may write or delete a copy at a place has a note that names the place, and deletes the note
-//!    when the place agrees with the primary. Nobody writes a copy at a place that its note does not name.
+//! 1. A client that may write or delete a copy at a place has a note that names the place, and deletes the note
+//!    when the place agrees with the primary. No client writes a copy at a place that its note does not name.
 //! 2. A copy is deleted, or taken from another primary, only in this order: read the copy, then read its
-//!    primary, then write under the version of the copy that was read. Whoever makes a primary hold a unique
-//!    value touches the copy before, so the condition fails if the answer about the primary is out of date.
-//! 3. A claim that is young belongs to its primary, and only who inserted it and has seen nobody touch it
-//!    deletes it before its age.
+//!    primary, then write conditionally on the copy's version. A client that gives a primary a unique value
+//!    touches the copy first, so the condition fails if what was read of the primary is out of date.
+//! 3. A young claim belongs to its primary. Before it is old, only the client that inserted it may delete it,
+//!    and only if it has seen no other client touch it.
 
 use super::note::Note;
 use super::store::{NoteId, Outcome, Place, Row, Store, Stored};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Rounds before a writer leaves the rest to the worker.
 const ROUNDS: u32 = 16;
 const RESERVED: &str = "reserved";
-/// What names the primary of a copy (P-0.2).
+/// The properties with the key of a copy's primary (P-0.2).
 const PARTITION: &str = "_pk";
 const ROW: &str = "_rk";
 
@@ -36,10 +36,10 @@ pub(crate) struct Copy {
     pub(crate) entity: Entity,
 }
 
-/// What copies an entity has: the type's declaration.
+/// Returns the copies of an entity, by the type's declaration.
 pub(crate) type Shape<'a> = &'a (dyn Fn(&Entity) -> Result<Vec<Copy>, Error> + Send + Sync);
 
-/// A write of a primary.
+/// A write of a primary, or of a copy.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Insert(Entity),
@@ -47,7 +47,7 @@ pub(crate) enum Change {
     Delete(ETag),
 }
 
-/// How far a write came that is acknowledged.
+/// The outcome of an acknowledged write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Acknowledged {
     /// The version of the primary; `None` if it is deleted.
@@ -56,12 +56,12 @@ pub(crate) struct Acknowledged {
     pub(crate) is_pending: bool,
 }
 
-/// What a worker made of a note.
+/// The outcome for a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// Copies agree with the primary.
     Done,
-    /// A claim is too young to be judged: the note must come back.
+    /// A claim is too young to be judged: the note must be delivered again.
     TooYoung,
 }
 
@@ -71,29 +71,38 @@ pub(crate) struct Protocol<'a> {
     pub(crate) shape: Shape<'a>,
     /// The table of the primaries.
     pub(crate) table: &'a str,
-    /// What notes call the type.
+    /// The name of the type in notes.
     pub(crate) kind: &'a str,
     pub(crate) claim_age: Duration,
-    /// Whether notes are sent; without them a crash leaves work for a repair (P-2.7).
+    /// Whether notes are sent; without them, a repair must clean up after a crash (P-2.7).
     pub(crate) has_notes: bool,
     /// Whether W4 to W7 are left to the worker.
     pub(crate) is_deferred: bool,
-    /// Whether a copy of the present state is replaced if it holds something else: what a foreign writer left.
+    /// Whether a copy of the current state is replaced if its content differs, as after a foreign write.
     pub(crate) is_thorough: bool,
+}
+
+/// Whether somebody's note names the places that are made right.
+enum Standing {
+    Noted,
+    /// Nobody's, until one is left before the first write.
+    Unnoted,
+    /// Our own; `None` where no notes are left (P-2.7).
+    Left(Option<NoteId>),
 }
 
 /// A claim that this write made.
 struct Claim {
     place: Place,
     etag: ETag,
-    /// Whether the row was not there before.
+    /// Whether the row was absent before.
     is_new: bool,
 }
 
 impl Protocol<'_> {
     /// Writes a primary at `place` and its copies. `old` are the copies of the state that the change is based on.
     ///
-    /// An error before the commit point means that nothing was written, but for claims that age.
+    /// An error before the commit point means that nothing was written, except claims, which expire.
     pub(crate) async fn write(
         &self,
         place: &Place,
@@ -116,13 +125,13 @@ impl Protocol<'_> {
                 return Err(self.give_up(error, place, &claims, note.as_ref()).await);
             }
         };
-        // A claim may be taken over when it is old: a writer that slept so long does not commit (P-2.3a).
+        // An old claim may be taken over: a writer that was suspended for so long does not commit (P-2.3a).
         if !claims.is_empty() && self.has_passed(began, self.claim_age / 2) {
             let error = Error::new(ErrorKind::Timeout);
             return Err(self.give_up(error, place, &claims, note.as_ref()).await);
         }
         let is_insert = matches!(change, Change::Insert(_));
-        let committed = match self.commit(place, change).await {
+        let committed = match self.send(place, change).await {
             Ok(Outcome::Done(etag)) => etag,
             Ok(Outcome::Refused) => {
                 let kind = match is_insert {
@@ -131,20 +140,37 @@ impl Protocol<'_> {
                 };
                 return Err(self.give_up(Error::new(kind), place, &claims, note.as_ref()).await);
             }
-            // It may be done: claims stay, and the worker looks (P-2.4).
+            // It may have been written: claims stay, and the worker checks (P-2.4).
             Err(error) => return Err(error),
         };
         let is_pending = self.is_deferred || self.follow_up(place, &candidates).await.is_err();
         if !is_pending && let Some(note) = &note {
-            // The worker finds nothing to do if this is lost.
+            // If this is lost, the worker finds nothing to do.
             let _ = self.store.delete_note(note).await;
         }
         Ok(Acknowledged { etag: committed, is_pending })
     }
 
-    /// What the worker does with a note. May run any number of times, at any time, by anybody.
+    /// Handles a note in the worker. It may run any number of times, at any time, in any process.
     pub(crate) async fn settle(&self, note: &Note) -> Result<Settled, Error> {
-        self.reconcile(&note.primary, &note.candidates).await
+        self.reconcile(&note.primary, &note.candidates, &mut Standing::Noted).await
+    }
+
+    /// The same for one copy that nobody's note names: one is left before the first write, and deleted when the copy agrees
+    /// with the primary. Of a repair that dies between its write and its second look nobody else would know.
+    pub(crate) async fn mend(&self, primary: &Place, copy: &Place) -> Result<Settled, Error> {
+        let mut standing = Standing::Unnoted;
+        let settled = self.reconcile(primary, std::slice::from_ref(copy), &mut standing).await;
+        let is_over = match &settled {
+            Ok(settled) => *settled == Settled::Done,
+            // Another entity has the place, and has it rightly: what was written there is no more.
+            Err(error) => matches!(error.kind(), ErrorKind::UniqueViolation { .. }),
+        };
+        if let (true, Standing::Left(Some(note))) = (is_over, &standing) {
+            // The worker finds nothing to do if this is lost.
+            let _ = self.store.delete_note(note).await;
+        }
+        settled
     }
 
     async fn leave_note(
@@ -163,7 +189,7 @@ impl Protocol<'_> {
         self.store.send_note(note).await.map(Some)
     }
 
-    async fn commit(&self, place: &Place, change: Change) -> Result<Outcome, Error> {
+    async fn send(&self, place: &Place, change: Change) -> Result<Outcome, Error> {
         let row = |entity| Row { place: place.clone(), entity };
         match change {
             Change::Insert(entity) => self.store.insert(row(entity)).await,
@@ -172,7 +198,7 @@ impl Protocol<'_> {
         }
     }
 
-    /// W2: claims the unique values that are new.
+    /// W2: claims the new unique values.
     async fn claim_all(
         &self,
         primary: &Place,
@@ -203,7 +229,7 @@ impl Protocol<'_> {
             if !points_to(&held, primary) && !self.is_free(&held, place).await? {
                 return Err(violation(copy));
             }
-            // A row of our own primary is taken over too: whoever made it must see that others count on it.
+            // A row of our own primary is taken over too: the client that made it must notice that others rely on it.
             if let Outcome::Done(Some(etag)) = self.store.replace(row, held.etag).await? {
                 return Ok(Claim { place: place.clone(), etag, is_new: false });
             }
@@ -211,7 +237,7 @@ impl Protocol<'_> {
         Err(Error::new(ErrorKind::Contended { attempts: ROUNDS }))
     }
 
-    /// Whether a row holds a value that its primary, read after it, does not have.
+    /// Whether a row has a value that its primary, read after it, does not have.
     async fn is_free(&self, held: &Stored, place: &Place) -> Result<bool, Error> {
         if self.is_young_claim(held) {
             return Ok(false);
@@ -223,14 +249,14 @@ impl Protocol<'_> {
 
     /// W4 to W6.
     async fn follow_up(&self, place: &Place, candidates: &[Place]) -> Result<(), Error> {
-        match self.reconcile(place, candidates).await? {
+        match self.reconcile(place, candidates, &mut Standing::Noted).await? {
             Settled::Done => Ok(()),
             Settled::TooYoung => Err(Error::new(ErrorKind::Contended { attempts: ROUNDS })),
         }
     }
 
-    /// Ends a write that has not committed: removes the claims that only this write knows of, and completes
-    /// those that it took over if the primary, as it is, has them.
+    /// Ends a write that has not committed: removes the claims that only this write knows of, and completes those that
+    /// it took over if the primary, in its current state, has them.
     async fn give_up(
         &self,
         error: Error,
@@ -249,8 +275,11 @@ impl Protocol<'_> {
                 left.push(claim.place.clone());
             }
         }
-        let is_clean =
-            left.is_empty() || matches!(self.reconcile(primary, &left).await, Ok(Settled::Done));
+        let is_clean = left.is_empty()
+            || matches!(
+                self.reconcile(primary, &left, &mut Standing::Noted).await,
+                Ok(Settled::Done)
+            );
         if is_clean && let Some(note) = note {
             let _ = self.store.delete_note(note).await;
         }
@@ -258,9 +287,14 @@ impl Protocol<'_> {
     }
 
     /// Makes the copies at `candidates` agree with the primary as it is.
-    async fn reconcile(&self, primary: &Place, candidates: &[Place]) -> Result<Settled, Error> {
+    async fn reconcile(
+        &self,
+        primary: &Place,
+        candidates: &[Place],
+        standing: &mut Standing,
+    ) -> Result<Settled, Error> {
         for _ in 0..ROUNDS {
-            if let Some(settled) = self.round(primary, candidates).await? {
+            if let Some(settled) = self.round(primary, candidates, standing).await? {
                 return Ok(settled);
             }
         }
@@ -268,12 +302,17 @@ impl Protocol<'_> {
     }
 
     /// One round; `None` if somebody came between.
-    async fn round(&self, primary: &Place, candidates: &[Place]) -> Result<Option<Settled>, Error> {
+    async fn round(
+        &self,
+        primary: &Place,
+        candidates: &[Place],
+        standing: &mut Standing,
+    ) -> Result<Option<Settled>, Error> {
         let mut found = Vec::with_capacity(candidates.len());
         for place in candidates {
             found.push((place, self.store.get(place).await?));
         }
-        // After the copies: a copy that is touched from now on refuses our writes (rule 2).
+        // Read after the copies: if a copy is touched from now on, our write to it fails (rule 2).
         let before = self.store.get(primary).await?;
         let wanted = match &before {
             Some(stored) => (self.shape)(&stored.entity)?,
@@ -283,38 +322,36 @@ impl Protocol<'_> {
         let (mut has_written, mut is_young) = (false, false);
         for (place, copy) in found {
             let want = wanted.iter().find(|wanted| wanted.place == *place);
-            let outcome = match (want, copy) {
-                (Some(want), None) => {
-                    let entity = mark(want, primary, ticks);
-                    self.store.insert(Row { place: place.clone(), entity }).await?
-                }
+            let change = match (want, copy) {
+                (Some(want), None) => Change::Insert(mark(want, primary, ticks)),
                 (Some(want), Some(copy)) if points_to(&copy, primary) => {
                     let is_damaged = self.is_thorough && !is_as_wanted(&copy.entity, want);
                     let is_present = source_of(&copy) == ticks && is_damaged;
                     if source_of(&copy) >= ticks && !is_present {
                         continue;
                     }
-                    let row = Row { place: place.clone(), entity: mark(want, primary, ticks) };
-                    self.store.replace(row, copy.etag).await?
+                    Change::Replace(mark(want, primary, ticks), copy.etag)
                 }
                 (Some(want), Some(copy)) => {
-                    // Of a unique index: two holders, or one that is about to be taken over.
+                    // In a unique index: two holders, or one about to be taken over.
                     if !self.is_free(&copy, place).await? {
                         return Err(violation(want));
                     }
-                    let row = Row { place: place.clone(), entity: mark(want, primary, ticks) };
-                    self.store.replace(row, copy.etag).await?
+                    Change::Replace(mark(want, primary, ticks), copy.etag)
                 }
                 (None, Some(copy)) if points_to(&copy, primary) => {
                     if self.is_young_claim(&copy) {
                         is_young = true;
                         continue;
                     }
-                    self.store.delete(place, copy.etag).await?
+                    Change::Delete(copy.etag)
                 }
                 (None, _) => continue,
             };
-            if outcome == Outcome::Refused {
+            if matches!(standing, Standing::Unnoted) {
+                *standing = Standing::Left(self.leave_note(primary, candidates).await?);
+            }
+            if self.send(place, change).await? == Outcome::Refused {
                 return Ok(None);
             }
             has_written = true;
@@ -343,7 +380,7 @@ impl Protocol<'_> {
     }
 }
 
-/// A copy as it is written: it names its primary and the state it was made from.
+/// A copy ready to be written, with the key of its primary and the state it was made from.
 pub(super) fn mark(copy: &Copy, primary: &Place, ticks: u64) -> Entity {
     let mut entity = copy.entity.clone();
     entity.set(PARTITION, primary.key.partition.as_str());
@@ -352,7 +389,7 @@ pub(super) fn mark(copy: &Copy, primary: &Place, ticks: u64) -> Entity {
     entity
 }
 
-/// Where the primary of a copy is; `None` for a row that is no copy.
+/// The key of a copy's primary; `None` for a row that is not a copy.
 pub(crate) fn primary_of(copy: &Entity, at: &EntityKey, table: &str) -> Option<Place> {
     let partition = copy.str(PARTITION).unwrap_or(at.partition.as_str());
     let key = EntityKey::parse(partition, copy.str(ROW).ok()?).ok()?;
@@ -369,7 +406,7 @@ fn points_to(copy: &Stored, primary: &Place) -> bool {
         && copy.entity.str(ROW) == Ok(primary.key.row.as_str())
 }
 
-/// What a copy was made from. A claim counts as nothing (P-2.1).
+/// The state that a copy was made from. A claim has none (P-2.1).
 fn source_of(copy: &Stored) -> u64 {
     if copy.entity.value(STATE).is_some() {
         return 0;

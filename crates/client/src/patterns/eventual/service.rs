@@ -1,4 +1,4 @@
-//! The store that is the services: tables and a queue.
+//! The store on the real services: tables and a queue.
 
 use super::note::Note;
 use super::store::{NoteId, Outcome, Place, Row, Store, Stored};
@@ -27,7 +27,7 @@ impl ServiceStore {
     }
 }
 
-/// A row under the version that it must have.
+/// A row with the version that it must have.
 fn versioned(row: Row, etag: ETag) -> Loaded<Entity> {
     let time = Timestamp::UNIX_EPOCH;
     Loaded::unwritten(row.entity, row.place.key, etag, time, WriteIds::default())
@@ -40,7 +40,7 @@ fn written(outcome: Result<Written, Error>) -> Result<Outcome, Error> {
     }
 }
 
-/// A condition that does not hold is an answer; one that an own attempt may have broken is not.
+/// A failed condition is an answer, unless an earlier attempt of our own may have caused it.
 fn refused(error: Error) -> Result<Outcome, Error> {
     let is_answer = error.is_conflict()
         || error.is_precondition_failed()

@@ -1,7 +1,7 @@
-//! What the protocol needs of tables and of the queue: one request each.
+//! The requests to tables and the queue that the protocol needs, one method each.
 //!
-//! The protocol is written against this trait so that a test can run it on rows in memory, with every order
-//! of the requests of several clients.
+//! The protocol uses this trait so that a test can run it on rows in memory, with every order of the requests of
+//! several clients.
 
 use crate::BoxFuture;
 use crate::entity::{ETag, Entity};
@@ -23,16 +23,16 @@ pub(crate) struct Stored {
     pub(crate) timestamp: Timestamp,
 }
 
-/// How a conditional write ended.
+/// The outcome of a conditional write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// It is done; the new version, unless the row is gone.
+    /// It succeeded; the new version, unless the row was deleted.
     Done(Option<ETag>),
-    /// The row is there already, is another version, or is gone.
+    /// The row exists already, has another version, or is gone.
     Refused,
 }
 
-/// A message that stands for a write.
+/// The message of a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoteId(pub(crate) String, pub(crate) String);
 
@@ -41,16 +41,16 @@ pub(crate) trait Store: Send + Sync {
     /// Reads a row.
     fn get<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Option<Stored>, Error>>;
 
-    /// Writes a row that must not be there.
+    /// Writes a row that must not exist.
     fn insert<'a>(&'a self, row: Row) -> BoxFuture<'a, Result<Outcome, Error>>;
 
-    /// Replaces a row that must be this version.
+    /// Replaces a row that must have this version.
     fn replace<'a>(&'a self, row: Row, etag: ETag) -> BoxFuture<'a, Result<Outcome, Error>>;
 
-    /// Deletes a row that must be this version.
+    /// Deletes a row that must have this version.
     fn delete<'a>(&'a self, place: &'a Place, etag: ETag) -> BoxFuture<'a, Result<Outcome, Error>>;
 
-    /// Sends a note that nobody sees for a while.
+    /// Sends a note that is hidden at first.
     fn send_note(&self, note: super::note::Note) -> BoxFuture<'_, Result<NoteId, Error>>;
 
     /// Deletes a note.
@@ -64,6 +64,6 @@ pub(crate) trait Store: Send + Sync {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) place: Place,
-    /// The properties; the keys are those of the place.
+    /// The properties; the keys are in `place`.
     pub(crate) entity: Entity,
 }

@@ -6,17 +6,18 @@ use super::service::ServiceStore;
 use super::store::{Place, Store};
 use crate::codec::{self, INDEX_MARK};
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::index::{self, Index, IndexKey, Indexed};
 use crate::key::Key;
 use crate::patterns::notes;
 use crate::queue::Queue;
+use crate::shape::indexes_of;
 use crate::table::Table;
 use crate::write::WriteVerb;
 use crate::{Account, EntityKey};
 use std::time::Duration;
 
-/// How indexes in other partitions are kept (P-2).
+/// How indexes in other partitions are maintained (P-2).
 #[derive(Clone, Debug)]
 pub struct Eventual {
     pub(super) account: Account,
@@ -24,12 +25,12 @@ pub struct Eventual {
     grace: Duration,
     pub(super) claim_age: Duration,
     is_deferred: bool,
-    /// Whether an entity and its copies are one commit.
+    /// Whether an entity and its copies are written in one commit.
     is_atomic: bool,
 }
 
 impl Account {
-    /// Keeps indexes in other partitions, with notes in a queue. The queue must exist, and a
+    /// Maintains indexes in other partitions, with notes in a queue. The queue must exist, and an
     /// [`EventualTable::worker`] must read it.
     pub fn eventual(&self, queue: &str) -> Result<Eventual, Error> {
         let queue = self.queues().queue(queue)?;
@@ -50,44 +51,44 @@ impl Eventual {
         }
     }
 
-    /// With transactions over partitions, which only Lazuli has ([`Account::atomically`]): an entity and its copies are one
-    /// commit (P-2.7). There are no notes, no claims and no worker, a copy never lags, and a unique value has one holder always.
+    /// Uses transactions across partitions, which only Lazuli has ([`Account::atomically`]): an entity and its copies
+    /// are written in one commit (P-2.7). There are no notes, no claims and no worker, copies never lag, and a unique
+    /// value always has one holder.
     pub fn commit(account: &Account) -> Self {
         Self { is_atomic: true, ..Self::none(account) }
     }
 
-    /// How long workers do not see a note: longer than any write takes. 60 s unless said otherwise.
+    /// How long notes are hidden from workers: longer than any write takes. 60 s by default.
     #[must_use]
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
 
-    /// Leaves copies to the worker: a write is done when its primary is. Claims of unique values are made
-    /// all the same.
+    /// Leaves copies to the worker: a write returns when its primary is written. Unique values are still claimed first.
     #[must_use]
     pub fn deferred(self) -> Self {
         Self { is_deferred: true, ..self }
     }
 
-    /// The table that a type names. A type with encrypted fields has a table of its own: [`Eventual::over`].
+    /// The table that the type names. A type with encrypted fields needs [`Eventual::over`].
     pub fn table<T: TableEntity>(&self) -> Result<EventualTable<T>, Error> {
         self.over(self.account.tables().of::<T>()?)
     }
 
-    /// A table of another name, or with encryption.
+    /// A table with another name, or with encryption.
     pub fn over<T: TableEntity>(&self, table: Table<T>) -> Result<EventualTable<T>, Error> {
-        if let Some(def) = T::INDEXES.iter().find(|def| def.is_local()) {
+        if let Some(def) = indexes_of::<T>().find(|def| def.is_local()) {
             let reason = format!("the index {} lies beside its entities", def.mark);
             return Err(Error::config(reason));
         }
-        // Rows are written as plain entities: what the type encrypts must go with the account (E-50).
+        // Rows are written as plain entities: the type's encryption must be set in the account (E-50).
         let Account(inner, protection) = &table.account;
         let account = Account(inner.clone(), protection.declaring(T::PROPERTIES)?);
         Ok(EventualTable { how: Self { account, ..self.clone() }, table })
     }
 }
 
-/// A write that is acknowledged.
+/// An acknowledged write.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EventualWritten {
@@ -105,8 +106,8 @@ impl From<Acknowledged> for EventualWritten {
 
 /// A table whose type has indexes in other partitions. Cheap to clone.
 ///
-/// The entity itself is the truth. Copies follow it: mostly within the call, after a crash when the worker
-/// comes.
+/// The entity itself is the truth. Copies follow it: usually within the call, after a crash when the worker
+/// handles the note.
 #[derive(Debug)]
 pub struct EventualTable<T> {
     pub(super) how: Eventual,
@@ -127,8 +128,8 @@ impl<T: TableEntity> EventualTable<T> {
 
     /// Inserts an entity and its copies.
     ///
-    /// Fails with [`UniqueViolation`](crate::ErrorKind::UniqueViolation) if another has a unique value, or may have it: one that a
-    /// crashed write has claimed looks taken for 10 minutes.
+    /// Fails with [`UniqueViolation`](crate::ErrorKind::UniqueViolation) if another entity has a unique value, or may
+    /// have it: a value claimed by a write that crashed is taken for 10 minutes.
     pub async fn insert(&self, value: &T) -> Result<EventualWritten, Error> {
         if self.how.is_atomic {
             return self.commit(WriteVerb::Insert, Some(value), None).await;
@@ -137,8 +138,10 @@ impl<T: TableEntity> EventualTable<T> {
         self.write("insert", place, None, Change::Insert(entity)).await
     }
 
-    /// Replaces an entity that was read, if it has not changed.
+    /// Replaces an entity that was read, if it has not changed. A value that has another key by now is refused.
     pub async fn replace(&self, loaded: &Loaded<T>) -> Result<EventualWritten, Error> {
+        codec::check_key(&T::key(loaded)?, loaded)
+            .map_err(|error| error.at("replace", Some(self.table.name()), None))?;
         if self.how.is_atomic {
             return self.commit(WriteVerb::Replace, Some(loaded), Some(loaded)).await;
         }
@@ -163,8 +166,8 @@ impl<T: TableEntity> EventualTable<T> {
         self.table.get(key).await
     }
 
-    /// Reads what an index has: one point read. It may lag behind the entity; [`Indexed::as_of`] says which
-    /// version it was made from. A copy that is only claimed is checked (P-2.6).
+    /// Looks an entity up in an index: one point read. The result may lag behind the entity; [`Indexed::as_of`] says
+    /// which version it was made from. If a copy is only a claim, its entity is read too (P-2.6).
     pub async fn get_by<I: Index<Entity = T>>(
         &self,
         key: IndexKey<I>,
@@ -174,7 +177,7 @@ impl<T: TableEntity> EventualTable<T> {
         if !is_reserved(&found) {
             return index::read_copy::<I>(found.into_inner());
         }
-        // Only the entity tells: the copy is what it would have there.
+        // Only the entity counts: return the copy that it would have there.
         let Some(primary) = self.checked(&at, &found).await? else { return Ok(None) };
         let wanted = self.copies_of(&primary)?.into_iter().find(|copy| copy.place == at);
         wanted.map_or(Ok(None), |copy| {
@@ -183,8 +186,8 @@ impl<T: TableEntity> EventualTable<T> {
         })
     }
 
-    /// Reads the entity that holds a value of an index now: two point reads. A copy that its entity does not
-    /// justify is noted for repair.
+    /// Reads the entity that currently has a value in an index: two point reads. If the entity does not justify the
+    /// copy, a note is left to repair it.
     pub async fn get_by_checked<I: Index<Entity = T>>(
         &self,
         key: IndexKey<I>,
@@ -196,17 +199,17 @@ impl<T: TableEntity> EventualTable<T> {
         }
     }
 
-    /// What works on the notes.
+    /// The worker for the notes.
     pub fn worker(&self) -> Result<EventualWorker<T>, Error> {
         let queue = self.how.queue.clone();
         let queue = queue.ok_or_else(|| Error::config("without notes there is no worker"))?;
         Ok(EventualWorker { table: self.clone(), queue })
     }
 
-    /// The tables that hold the entities and their copies.
+    /// The tables of the entities and of their copies.
     pub(super) fn tables(&self) -> Vec<String> {
         let mut tables = vec![self.table.name().to_owned()];
-        for table in T::INDEXES.iter().filter_map(|def| def.table) {
+        for table in indexes_of::<T>().filter_map(|def| def.table) {
             if !tables.iter().any(|known| known == table) {
                 tables.push(table.to_owned());
             }
@@ -220,7 +223,7 @@ impl<T: TableEntity> EventualTable<T> {
         let here = Place { table: table.to_owned(), key };
         let (primary, candidates) = match row.value(INDEX_MARK) {
             Some(_) => {
-                let is_ours = T::INDEXES.iter().any(|def| row.str(INDEX_MARK) == Ok(def.mark));
+                let is_ours = indexes_of::<T>().any(|def| row.str(INDEX_MARK) == Ok(def.mark));
                 match primary_of(&row, &here.key, self.table.name()).filter(|_| is_ours) {
                     Some(primary) => (primary, vec![here]),
                     None => return Ok(false),
@@ -239,7 +242,13 @@ impl<T: TableEntity> EventualTable<T> {
         let store = self.store();
         let shape = |entity: &Entity| self.shape(entity);
         let protocol = Protocol { is_thorough: true, ..self.protocol(&store, &shape) };
-        protocol.settle(&Note { kind: String::new(), primary, candidates }).await?;
+        for copy in candidates {
+            match protocol.mend(&primary, &copy).await {
+                // Two entities want it: it is left as it is, and `verify` reports it (P-0.5).
+                Err(error) if matches!(error.kind(), ErrorKind::UniqueViolation { .. }) => {}
+                settled => drop(settled?),
+            }
+        }
         Ok(true)
     }
 
@@ -298,7 +307,7 @@ impl<T: TableEntity> EventualTable<T> {
         self.place(loaded.loaded_key().clone())
     }
 
-    /// The row that a value is.
+    /// The place and the row of a value.
     fn primary(&self, value: &T) -> Result<(Place, Entity), Error> {
         let (key, properties) = codec::encode(value)?;
         let entity = row_of(&key, &properties);
@@ -322,7 +331,7 @@ impl<T: TableEntity> EventualTable<T> {
         self.copies_of_value(loaded)
     }
 
-    /// The copies of the state that was read, whatever the value is now.
+    /// The copies of the state that was read, even if the value has been changed since.
     fn old_copies(&self, loaded: &Loaded<T>) -> Result<Vec<Copy>, Error> {
         let copies = loaded.copies().ok_or_else(|| Error::config("the entity was not read"))?;
         self.specs(copies)
@@ -352,7 +361,7 @@ impl<T: TableEntity> EventualTable<T> {
         Ok((at, found))
     }
 
-    /// The entity that a copy names, if it has the copy.
+    /// The entity of a copy, if it justifies the copy.
     async fn checked(&self, at: &Place, copy: &Entity) -> Result<Option<Loaded<T>>, Error> {
         let Some(primary) = primary_of(copy, &at.key, self.table.name()) else { return Ok(None) };
         let found = self.table.get(Key::<T>::new(primary.key.clone())).await?;
@@ -363,14 +372,14 @@ impl<T: TableEntity> EventualTable<T> {
         }
         if self.how.queue.is_some() {
             let note = Note { kind: kind::<T>().into(), primary, candidates: vec![at.clone()] };
-            // The answer is right without it.
+            // Best effort: the result is correct without it.
             let _ = self.store().send_note(note).await;
         }
         Ok(None)
     }
 }
 
-/// What notes call a type.
+/// The name of a type in notes.
 fn kind<T: TableEntity>() -> &'static str {
     T::KIND.map_or("", |kind| kind.name)
 }
@@ -383,7 +392,7 @@ fn row_of(key: &EntityKey, properties: &crate::Properties) -> Entity {
     entity
 }
 
-/// Works on the notes of one type.
+/// Handles the notes of one type.
 #[derive(Clone, Debug)]
 #[must_use = "a worker does nothing before `run`"]
 pub struct EventualWorker<T> {
@@ -392,12 +401,12 @@ pub struct EventualWorker<T> {
 }
 
 impl<T: TableEntity> EventualWorker<T> {
-    /// Works until `stop` is ready.
+    /// Runs until `stop` completes.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         notes::run(&self.queue, self, stop).await
     }
 
-    /// Works on all notes that are due, and returns how many there were.
+    /// Handles all notes that are due, and returns how many there were.
     pub async fn run_until_idle(&self) -> Result<u64, Error> {
         notes::run_until_idle(&self.queue, self).await
     }
@@ -412,7 +421,7 @@ impl<T: TableEntity> notes::Settle for EventualWorker<T> {
         };
         Ok(match self.table.settle(&note).await? {
             Settled::Done => notes::Settled::Done,
-            // The note comes back when the claim can be judged.
+            // The note returns when the claim can be judged.
             Settled::TooYoung => notes::Settled::After(self.table.how.claim_age),
         })
     }

@@ -1,4 +1,4 @@
-//! Verbs that read first, and the comparison of copies with their entities.
+//! Operations that read first, and the comparison of copies with their entities.
 
 use super::check::CopyFinding;
 use super::table::{EventualTable, EventualWritten};
@@ -7,14 +7,15 @@ use crate::error::{Error, ErrorKind};
 use crate::key::Key;
 use crate::patterns::search::{self, PartPage, SearchPage, SearchToken};
 use crate::patterns::upkeep::Upkeep;
+use crate::shape::indexes_of;
 use std::sync::Arc;
 
-/// Rounds of a write that reads first.
+/// Attempts of a write that reads first.
 const ATTEMPTS: u32 = 8;
 
 impl<T: TableEntity> EventualTable<T> {
-    /// Looks for copies that are not as their entities say, and changes nothing. Reads all tables of the type and
-    /// its indexes, and for each row the one that it belongs to, 16 at one time; may run beside writers.
+    /// Finds copies that are inconsistent with their entities, and changes nothing. Reads all tables of the type and
+    /// its indexes, and for each row the one that it belongs to, 16 at a time. Writers may run concurrently.
     pub async fn verify(&self) -> Result<Vec<CopyFinding>, Error> {
         let mut findings = Vec::new();
         let each = |finding| {
@@ -25,7 +26,7 @@ impl<T: TableEntity> EventualTable<T> {
         Ok(findings)
     }
 
-    /// One page of what [`EventualTable::verify`] does, from the beginning or where another ended.
+    /// One page of [`EventualTable::verify`], from the beginning or where an earlier page ended.
     pub async fn verify_page(
         &self,
         resume: Option<&SearchToken>,
@@ -39,7 +40,7 @@ impl<T: TableEntity> EventualTable<T> {
             account: self.how.account.clone(),
             table: self.table.name().to_owned(),
             shape: Arc::new(move |entity: &Entity| table.shape(entity)),
-            marks: T::INDEXES.iter().map(|def| def.mark.to_owned()).collect(),
+            marks: indexes_of::<T>().map(|def| def.mark.to_owned()).collect(),
             declared: T::PROPERTIES,
             claim_age: self.how.claim_age,
             partition: None,
@@ -47,8 +48,8 @@ impl<T: TableEntity> EventualTable<T> {
         Copies { upkeep, tables: self.tables() }
     }
 
-    /// Makes all copies agree with their entities: fills a new index, and mends what writes of others have
-    /// left. Reads the whole table; may run beside writers. Returns how many rows it looked at.
+    /// Makes all copies agree with their entities: fills a new index, and repairs what other programs' writes have
+    /// left. Reads the whole table. Writers may run concurrently. Returns the number of rows it checked.
     pub async fn repair(&self) -> Result<u64, Error> {
         let mut looked_at = 0;
         let each = |()| {
@@ -59,7 +60,7 @@ impl<T: TableEntity> EventualTable<T> {
         Ok(looked_at)
     }
 
-    /// One page of what [`EventualTable::repair`] does: how many rows it looked at, and where to go on.
+    /// One page of [`EventualTable::repair`]: the number of rows it checked, and where to continue.
     pub async fn repair_page(
         &self,
         resume: Option<&SearchToken>,
@@ -69,13 +70,13 @@ impl<T: TableEntity> EventualTable<T> {
         Ok((page.findings.len() as u64, page.next))
     }
 
-    /// Fills an index that was declared when entities existed already: the same as [`EventualTable::repair`].
+    /// Fills an index that was declared after entities had been written: the same as [`EventualTable::repair`].
     pub async fn rebuild(&self) -> Result<u64, Error> {
         self.repair().await
     }
 
-    /// Reads an entity, applies `change`, and writes it back if it has not changed meanwhile; otherwise starts
-    /// over, up to eight times. `None` if there is no such entity.
+    /// Reads an entity, applies `change`, and writes it back if it has not changed in the meantime; otherwise starts
+    /// over, up to eight times. `None` if the entity does not exist.
     pub async fn update_with(
         &self,
         key: Key<T>,
@@ -92,8 +93,7 @@ impl<T: TableEntity> EventualTable<T> {
         Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
     }
 
-    /// Inserts an entity, or replaces the one that has its key: a point read first, as its old copies must be
-    /// known.
+    /// Inserts an entity, or replaces the one with its key. Reads it first, because its old copies must be known.
     pub async fn upsert(&self, value: &T) -> Result<EventualWritten, Error>
     where
         T: Clone,
@@ -114,7 +114,7 @@ impl<T: TableEntity> EventualTable<T> {
         Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
     }
 
-    /// Deletes an entity, if it exists; whether it did.
+    /// Deletes an entity if it exists; returns whether it did.
     pub async fn delete_key(&self, key: Key<T>) -> Result<bool, Error> {
         for attempts in 1..=ATTEMPTS {
             let Some(loaded) = self.get(key.clone()).await? else { return Ok(false) };
@@ -126,7 +126,7 @@ impl<T: TableEntity> EventualTable<T> {
         Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
     }
 
-    /// Whether somebody came between, so that the entity must be read again; waits a little then.
+    /// Whether another client came in between, so that the entity must be read again; if so, waits a little.
     async fn is_disturbed<R>(&self, outcome: &Result<R, Error>, attempts: u32) -> bool {
         let Err(error) = outcome else { return false };
         let is_disturbed = (error.is_precondition_failed() || *error.kind() == ErrorKind::Conflict)
@@ -139,7 +139,7 @@ impl<T: TableEntity> EventualTable<T> {
     }
 }
 
-/// The search for copies that are not as their entities say.
+/// Finds copies that are inconsistent with their entities.
 struct Copies {
     upkeep: Upkeep,
     tables: Vec<String>,
@@ -156,14 +156,14 @@ impl search::Search for Copies {
         let name = self.tables.get(part).map_or("", String::as_str);
         let query = self.upkeep.account.tables().table(name)?.scan();
         let (rows, next) = search::read(query, page).await?;
-        // What cannot be read is of another type.
+        // A row that cannot be decoded has another type.
         let looked = self.upkeep.look(name, &rows).await?;
         let findings = looked.found.into_iter().map(|examined| examined.finding).collect();
         Ok(PartPage { findings, looked_at: rows.len() as u64, next })
     }
 }
 
-/// The same rows, each made right.
+/// Repairs the same rows.
 struct Mending<'a, T> {
     of: &'a EventualTable<T>,
     tables: Vec<String>,

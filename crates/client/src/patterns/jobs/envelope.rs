@@ -1,36 +1,36 @@
-//! The body of a message that stands for a job (P-3.1).
+//! The body of a job's message (P-3.1).
 
 use crate::error::Error;
 use crate::{Guid, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The version of the form.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// Characters of an error that a message keeps.
+/// How much of an error a message keeps.
 const ERROR_CHARS_MAX: usize = 500;
 
-/// Bytes of an envelope that a message takes: 48 KiB of body, less what an error and the words about a
-/// poisoned job add.
+/// The largest envelope for a message: 48 KiB of body, minus room for an error and the fields of a
+/// poisoned job.
 const BYTES_MAX: usize = 48 * 1024 - 4 * 1024;
 
-/// A job on its way.
+/// A job in a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Envelope {
     pub(super) v: u32,
     pub(super) kind: String,
     pub(super) id: String,
     pub(super) sent: String,
-    /// `None` if it is in a blob. A job without fields is JSON's null, which is not the same.
+    /// `None` if it is in a blob. A job without fields is JSON's null, which differs from `None`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(super) job: Option<serde_json::Value>,
-    /// The name of the blob that holds the job.
+    /// The name of the blob with the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) blob: Option<String>,
     /// Why the last run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
-    /// When it was put into the poison queue, and after how many dequeues.
+    /// When it was put into the poison queue, and its dequeue count at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) poisoned: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ impl Envelope {
         }
     }
 
-    /// The envelope in a body, or why there is none.
+    /// Parses the envelope in a body, or says why it is invalid.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let envelope: Self = serde_json::from_slice(body)
             .map_err(|error| format!("the message is not a job: {error}"))?;
@@ -66,18 +66,18 @@ impl Envelope {
         serde_json::to_vec(self).map_err(|error| Error::protocol(error.to_string()))
     }
 
-    /// Whether a message takes it.
+    /// Whether it fits into a message.
     pub(super) fn fits(body: &[u8]) -> bool {
         body.len() <= BYTES_MAX
     }
 
-    /// Notes why a run failed; long texts are cut.
+    /// Records why a run failed; long texts are truncated.
     pub(super) fn fail(&mut self, reason: &str) {
         self.error = Some(reason.chars().take(ERROR_CHARS_MAX).collect());
     }
 }
 
-/// A value that is there, be it null.
+/// A value that is present, even if it is null.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<serde_json::Value>, D::Error> {
     serde_json::Value::deserialize(value).map(Some)
 }
@@ -116,7 +116,7 @@ mod tests {
         let spare = BYTES_MAX - envelope.to_body().unwrap().len();
         envelope.job = Some("x".repeat(spare).into());
         assert!(Envelope::fits(&envelope.to_body().unwrap()));
-        // The longest text of a character: four bytes, or a control character's six.
+        // The characters with the longest encodings: four bytes, and a control character's six.
         for long in ["\u{1}", "🦀"] {
             envelope.fail(&long.repeat(1000));
             envelope.poisoned = Some(text_of(now));

@@ -1,4 +1,4 @@
-//! Moving an entity from one table to another (P-3.6, P-3.7).
+//! Moves an entity from one table to another (P-3.6, P-3.7).
 
 #[cfg(test)]
 mod model;
@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::key::{IntoKey, Key, KeyError};
 use crate::large::has_large;
 use crate::property::PropertyDef;
+use crate::shape::{is_indexed, is_listed};
 use crate::table::Table;
 use lazuli_model::EntityKey;
 use protocol::{Goal, Moved, Original, Wanted};
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use service::Tables;
 use std::future::IntoFuture;
 
-/// Which state of an entity a job was sent for.
+/// The state of an entity for which a job was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     etag: String,
@@ -29,28 +30,28 @@ pub struct Seen {
 }
 
 impl<T> Loaded<T> {
-    /// The state that was read, for a job about it.
+    /// The state that was read, to be sent with a job about it.
     pub fn seen(&self) -> Seen {
         Seen { etag: self.etag().as_str().to_owned(), ticks: self.timestamp().ticks() }
     }
 }
 
-/// What a move found.
+/// The outcome of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// It is moved, or copied.
+    /// The entity was moved, or copied.
     Done,
-    /// An earlier run moved it.
+    /// An earlier run had moved it.
     WasDone,
     /// It is in neither table.
     Absent,
-    /// It is not the state that the job was sent for: it stays.
+    /// It does not have the state that the job was sent for, and is not moved.
     Changed,
 }
 
 type Rekey = Box<dyn Fn(&mut Entity) -> Result<EntityKey, KeyError> + Send + Sync>;
 
-/// The move of an entity.
+/// A move of an entity.
 #[must_use = "nothing is sent before `.await`"]
 pub struct MoveEntity {
     from: Table<Entity>,
@@ -70,7 +71,7 @@ impl MoveEntity {
         to: &Table<U>,
         deletes: bool,
     ) -> Self {
-        // A plain handle copies an encrypted type too, and must not decrypt it on the way.
+        // A plain handle also copies an encrypted type, which must not be decrypted on the way.
         let of_copy = if U::IS_DYNAMIC { T::PROPERTIES } else { U::PROPERTIES };
         let fault = whole::<T>().and(whole::<U>()).err();
         let tables = plain(from, T::PROPERTIES).and_then(|from| Ok((from, plain(to, of_copy)?)));
@@ -85,19 +86,19 @@ impl MoveEntity {
         Self { from, key, to, deletes, seen: None, must_exist: false, rekey: None, fault }
     }
 
-    /// Only the state that the sender saw: a message that comes late must not move an entity that was
-    /// made again under the same key. Costs two more writes.
+    /// Moves only the state that the sender saw: a late message must not move an entity that was created again
+    /// under the same key. Costs two more writes.
     pub fn if_match(self, seen: &Option<Seen>) -> Self {
         Self { seen: seen.clone(), ..self }
     }
 
-    /// An entity in neither table is [`JobError::Never`].
+    /// Fails with [`JobError::Never`] if the entity is in neither table.
     pub fn must_exist(self) -> Self {
         Self { must_exist: true, ..self }
     }
 
-    /// The entity gets another key: `rekey` returns it, and may change properties that depend on it. It must
-    /// give the same for the same entity, and the key must not depend on what others change.
+    /// Gives the entity another key: `rekey` returns it, and may change properties that depend on it. It must be
+    /// deterministic, and the key must not depend on properties that others change.
     pub fn to_key(
         self,
         rekey: impl Fn(&mut Entity) -> Result<EntityKey, KeyError> + Send + Sync + 'static,
@@ -121,7 +122,7 @@ impl MoveEntity {
             let Some(rekey) = &rekey else { return Ok((tables.key.clone(), changed)) };
             let at = rekey(&mut changed).map_err(|error| never(&error))?;
             if at != tables.key && changed.value(METADATA).is_some() {
-                // Ciphertext opens under its own key alone (E-10, E-42).
+                // Ciphertext can only be decrypted under its own key (E-10, E-42).
                 return Err(JobError::never("the entity is encrypted, and its key changes"));
             }
             Ok((at, changed))
@@ -150,11 +151,12 @@ impl MoveEntity {
     }
 }
 
-/// Fails for types whose entities are more than one row: the rest would stay behind.
+/// Fails for types with more than one row per entity: the other rows would be left behind.
 fn whole<T: TableEntity>() -> Result<(), Error> {
     let what = match () {
-        () if !T::INDEXES.is_empty() => "indexes: see `relations::rehome`",
-        () if !T::LISTS.is_empty() => "lists",
+        () if T::IS_MODEL => "counts: see `ModelTable::rehome`",
+        () if is_indexed::<T>() => "indexes: see `relations::rehome`",
+        () if is_listed::<T>() => "lists",
         () if T::PARTS > 0 => "parts",
         () if has_large(T::PROPERTIES) => "values in blobs",
         () => return Ok(()),
@@ -162,7 +164,7 @@ fn whole<T: TableEntity>() -> Result<(), Error> {
     Err(Error::config(format!("a job moves single rows, and the type has {what}")))
 }
 
-/// The rows of a type as plain entities, which are encrypted as the type says (E-22).
+/// The rows of a type as plain entities, encrypted as the type declares (E-22).
 fn plain<T: TableEntity>(
     table: &Table<T>,
     declared: &'static [PropertyDef],
@@ -182,7 +184,7 @@ impl IntoFuture for MoveEntity {
 }
 
 /// Reads an entity that a job may be moving: from `current`, else from `archive`. In this order it is
-/// never in neither (P-3.6a).
+/// always found in one of them (P-3.6a).
 pub async fn get_moved<T: TableEntity>(
     current: &Table<T>,
     archive: &Table<T>,

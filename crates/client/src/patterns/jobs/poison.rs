@@ -1,4 +1,4 @@
-//! The poison queue: jobs that did not work (P-3.4).
+//! The poison queue: jobs that failed (P-3.4).
 
 use super::envelope::{Envelope, text_of};
 use crate::error::{Error, ErrorKind};
@@ -6,28 +6,28 @@ use crate::queue::{Message, Queue};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// How long messages are hidden while one is looked for.
+/// How long messages are hidden during a search.
 const SEARCH: Duration = Duration::from_secs(30);
-/// Rounds of 32 messages in which one is looked for.
+/// Rounds of a search, of 32 messages each.
 const ROUNDS: usize = 100;
 
-/// A job that did not work.
+/// A job that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoisonedJob {
-    /// The id of the job; that of the message if it is not a job.
+    /// The id of the job, or of the message if it is not a job.
     pub id: String,
     /// Its kind, if it is a job.
     pub kind: Option<String>,
     /// Why the last run failed.
     pub error: Option<String>,
-    /// When it was sent, and when it was put here, in RFC 3339.
+    /// When it was sent, and when it was put into the poison queue, in RFC 3339.
     pub sent: Option<String>,
     /// See `sent`.
     pub poisoned: Option<String>,
-    /// How often it had been taken.
+    /// How often it had been received.
     pub dequeues: Option<u32>,
-    /// The message as it is stored here.
+    /// The body of the message.
     pub body: Bytes,
 }
 
@@ -39,7 +39,7 @@ pub struct PoisonQueue {
 }
 
 impl PoisonQueue {
-    /// The poison queue of `source`: `<queue>-poison` unless it has a name of its own.
+    /// The poison queue of `source`: `<queue>-poison`, unless `name` is given.
     pub fn of(source: &Queue, name: Option<&str>) -> Result<Self, Error> {
         let default = format!("{}-poison", source.name());
         let queue = source.account().queues().queue(name.unwrap_or(&default))?;
@@ -57,7 +57,7 @@ impl PoisonQueue {
         }
     }
 
-    /// Sends a job again to the queue it came from. Its dequeues count from zero.
+    /// Sends a job again to its original queue. Its dequeue count starts from zero.
     pub async fn requeue(&self, id: &str) -> Result<(), Error> {
         let message = self.take(id).await?;
         let body = match Envelope::parse(&message.body) {
@@ -67,12 +67,12 @@ impl PoisonQueue {
             }
             Err(_) => message.body,
         };
-        // First there, then gone from here: a crash between leaves it in both, never in neither.
+        // Send first, then delete: a crash in between leaves it in both queues, never in neither.
         self.source.send(body).never_expires().await?;
         self.queue.delete(&message.receipt).await.map(drop)
     }
 
-    /// Deletes a job. A blob that holds it stays, and is collected by age.
+    /// Deletes a job. If it is in a blob, the blob is collected by age.
     pub async fn discard(&self, id: &str) -> Result<(), Error> {
         let message = self.take(id).await?;
         self.queue.delete(&message.receipt).await.map(drop)
@@ -91,7 +91,7 @@ impl PoisonQueue {
                 envelope.dequeues = Some(message.dequeue_count);
                 envelope.to_body()?.into()
             }
-            // It is not a job: nothing can be added to it.
+            // It is not a job, so nothing can be added to it.
             None => {
                 tracing::warn!(queue = self.source.name(), id = message.id, reason, "poison");
                 message.body.clone()
@@ -107,7 +107,7 @@ impl PoisonQueue {
         }
     }
 
-    /// Takes the message of a job; those it meets on the way are visible again at once.
+    /// Receives the message of a job; others that it receives on the way become visible again at once.
     async fn take(&self, id: &str) -> Result<Message, Error> {
         let mut others = Vec::new();
         let mut found = None;
@@ -129,7 +129,7 @@ impl PoisonQueue {
             }
         }
         for other in others {
-            // One that stays hidden comes back by itself.
+            // If this fails, the message becomes visible by itself.
             let _ = self.queue.update(&other.receipt).await;
         }
         found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! One run of a job: steps that may be done again (P-3.5).
+//! One run of a job: steps that may be repeated (P-3.5).
 
 use super::moved::MoveEntity;
 use super::{Job, JobError, Jobs};
@@ -9,7 +9,7 @@ use crate::key::IntoKey;
 use crate::table::Table;
 use bytes::Bytes;
 
-/// The table that remembers steps.
+/// The table for completed steps.
 const STEPS: &str = "JobSteps";
 
 /// One run of a job.
@@ -26,13 +26,13 @@ impl Run {
         &self.job_id
     }
 
-    /// How often the message was taken, this time counted.
+    /// How often the message was received, including this time.
     pub fn dequeue_count(&self) -> u32 {
         self.dequeue_count
     }
 
-    /// Moves an entity to another table, or to another key of the same one. A row at its place that is no copy of it
-    /// is [`JobError::Never`], and so is a type whose entities are more than one row.
+    /// Moves an entity to another table, or to another key in the same table. If another row, not a copy of it, has its
+    /// new key, the result is [`JobError::Never`]; likewise for a type with more than one row per entity.
     pub fn move_entity<T: TableEntity, U: TableEntity>(
         &self,
         from: &Table<T>,
@@ -42,7 +42,7 @@ impl Run {
         MoveEntity::new(from, key.into_key(), to, true)
     }
 
-    /// Copies an entity to another table, unless a later state of it is there.
+    /// Copies an entity to another table, unless a later state of it is already there.
     pub fn copy_entity<T: TableEntity, U: TableEntity>(
         &self,
         from: &Table<T>,
@@ -52,7 +52,7 @@ impl Run {
         MoveEntity::new(from, key.into_key(), to, false)
     }
 
-    /// Inserts or replaces an entity. A run that slept may put an old state over a newer one: where that
+    /// Inserts or replaces an entity. A run that was suspended may overwrite a newer state with an old one: where that
     /// matters, compare versions.
     pub async fn upsert<T: TableEntity>(
         &self,
@@ -73,7 +73,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes a blob, over whatever is there.
+    /// Writes a blob, replacing any existing one.
     pub async fn put_blob(&self, blob: &Blob, bytes: impl Into<Bytes>) -> Result<(), JobError> {
         blob.put(bytes).await?;
         Ok(())
@@ -85,17 +85,17 @@ impl Run {
         Ok(())
     }
 
-    /// Sends another job. It may be there twice, as any job may.
+    /// Sends another job. It may be sent twice, as any job may.
     pub async fn send<J: Job>(&self, jobs: &Jobs, job: &J) -> Result<(), JobError> {
         jobs.send(job).await?;
         Ok(())
     }
 
-    /// Runs `step` unless an earlier run of this job has finished it, and remembers that in the table
+    /// Runs `step` unless an earlier run of this job has finished it, and records that in the table
     /// `JobSteps`: partition key the job's id, row key `name`.
     ///
-    /// Not exactly once: a run that dies between the step and the note does it again, and two runs at one time
-    /// may both do it. Returns whether this run did.
+    /// Not exactly once: after a crash between the step and the record, the next run repeats it, and two concurrent
+    /// runs may both do it. Returns whether this run did.
     pub async fn once<F>(&self, name: &str, step: F) -> Result<bool, JobError>
     where
         F: Future<Output = Result<(), JobError>> + Send,
@@ -114,7 +114,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Forgets the steps that [`Run::once`] noted for a job.
+    /// Deletes the records that [`Run::once`] made for a job.
     pub async fn forget_steps(&self) -> Result<(), Error> {
         let steps = self.account.tables().table(STEPS)?;
         let noted = steps.query(crate::partition(&self.job_id)).collect_at_most(1000).await;

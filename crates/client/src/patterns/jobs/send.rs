@@ -1,4 +1,4 @@
-//! Sending jobs.
+//! Sends jobs.
 
 use super::Job;
 use super::envelope::Envelope;
@@ -7,10 +7,10 @@ use crate::error::{Error, ErrorKind};
 use crate::queue::Queue;
 use std::time::Duration;
 
-/// How the names of blobs that hold jobs begin.
+/// The prefix of the names of job blobs.
 const BLOBS: &str = "jobs/";
 
-/// Where jobs are sent. Cheap to clone.
+/// Sends jobs to a queue. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Jobs {
     queue: Queue,
@@ -23,7 +23,7 @@ impl Jobs {
         Self { queue: queue.clone(), large: None }
     }
 
-    /// Jobs that a message does not take go to blobs `jobs/<id>.json` of this container. Workers need the
+    /// Jobs that do not fit into a message go to blobs `jobs/<id>.json` in this container. Workers need the
     /// same one: [`Worker::large_jobs_in`](super::Worker::large_jobs_in).
     #[must_use]
     pub fn large_jobs_in(mut self, container: &Container) -> Self {
@@ -31,13 +31,12 @@ impl Jobs {
         self
     }
 
-    /// Sends a job and returns its id. The message never expires. If the answer is lost, the job may be
-    /// there twice.
+    /// Sends a job and returns its id. The message never expires. If the answer is lost, the job may be sent twice.
     pub async fn send<J: Job>(&self, job: &J) -> Result<String, Error> {
         self.send_after(job, Duration::ZERO).await
     }
 
-    /// Sends a job that no worker sees for a while: up to 7 days.
+    /// Sends a job that stays hidden from workers for a while: up to 7 days.
     pub async fn send_after<J: Job>(&self, job: &J, delay: Duration) -> Result<String, Error> {
         let env = &self.queue.account().0.env;
         let job = serde_json::to_value(job)
@@ -54,7 +53,7 @@ impl Jobs {
             };
             let name = format!("{BLOBS}{}.json", envelope.id);
             let job = envelope.job.take().unwrap_or_default().to_string();
-            // The blob first: a message without its blob could not be run.
+            // Write the blob first: a message without its blob could not be run.
             container.blob(&name)?.put(job).content_type("application/json").await?;
             envelope.blob = Some(name);
             body = envelope.to_body()?;
@@ -63,9 +62,8 @@ impl Jobs {
         Ok(envelope.id)
     }
 
-    /// Deletes the blobs of jobs that were written more than `age` ago: those that crashes left. A job
-    /// that still waits loses its blob too, so `age` must be longer than any job waits. Returns how
-    /// many there were.
+    /// Deletes the blobs of jobs that were written more than `age` ago: those left by crashes. A job that is still
+    /// waiting loses its blob too, so `age` must be longer than any job waits. Returns the number of blobs.
     pub async fn collect_blobs(&self, age: Duration) -> Result<usize, Error> {
         let Some(container) = &self.large else { return Ok(0) };
         let now = self.queue.account().0.env.now();

@@ -1,4 +1,4 @@
-//! The worker: takes messages, runs their jobs, keeps them hidden meanwhile (P-3.2 to P-3.4).
+//! The worker: receives messages, runs their jobs, and keeps them hidden in the meantime (P-3.2 to P-3.4).
 
 use super::envelope::Envelope;
 use super::poison::PoisonQueue;
@@ -16,23 +16,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
-/// The pause before the first new run of a failed job; it doubles (P-3.3).
+/// The pause before the first retry of a failed job; it doubles (P-3.3).
 const BACKOFF: Duration = Duration::from_secs(5);
 const BACKOFF_MAX: Duration = Duration::from_secs(600);
-/// The first pause of a worker that finds nothing; it doubles up to the poll interval.
+/// The first pause of a worker that finds no messages; it doubles up to the poll interval.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// What a worker did.
+/// What a worker has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkReport {
-    /// Jobs that are done.
+    /// Jobs that finished.
     pub done: u64,
-    /// Runs that failed and will be tried again.
+    /// Runs that failed and will be retried.
     pub failed: u64,
-    /// Jobs that went to the poison queue.
+    /// Jobs that were put into the poison queue.
     pub poisoned: u64,
-    /// Runs that were given up because another worker has the message.
+    /// Runs that were cancelled because another worker has the message.
     pub lost: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that knows no jobs.
+    /// A worker without jobs.
     pub fn new(queue: &Queue) -> Self {
         Self {
             queue: queue.clone(),
@@ -72,50 +72,50 @@ impl Worker {
         self
     }
 
-    /// How long a message stays hidden if its worker dies: 2 s to 7 days, 30 s unless said otherwise. While
-    /// a job runs, the worker hides it again at half of this time.
+    /// How long a message stays hidden if its worker crashes: 2 s to 7 days, 30 s by default. While a job runs, the
+    /// worker renews this at half of the time.
     pub fn visibility(self, visibility: Duration) -> Self {
         Self { visibility: visibility.max(Duration::from_secs(2)), ..self }
     }
 
-    /// How often a job is tried before it goes to the poison queue: 5 times unless said otherwise.
+    /// How often a job is tried before it goes to the poison queue: 5 times by default.
     pub fn dequeues_max(self, dequeues: u32) -> Self {
         Self { dequeues_max: dequeues.max(1), ..self }
     }
 
-    /// Jobs that run at one time: 16 unless said otherwise.
+    /// Concurrent jobs: 16 by default.
     pub fn concurrency(self, jobs: usize) -> Self {
         Self { concurrency: jobs.max(1), ..self }
     }
 
-    /// How long a worker that finds nothing waits at most before it looks again: 5 s unless said otherwise.
+    /// The longest pause of a worker that finds no messages: 5 s by default.
     pub fn poll(self, interval: Duration) -> Self {
         Self { poll: interval.max(IDLE), ..self }
     }
 
-    /// The name of the poison queue: `<queue>-poison` unless said otherwise.
+    /// The name of the poison queue: `<queue>-poison` by default.
     pub fn poison(self, name: &str) -> Self {
         Self { poison: Some(name.to_owned()), ..self }
     }
 
-    /// Where jobs are that a message does not take.
+    /// The container of jobs that do not fit into a message.
     pub fn large_jobs_in(mut self, container: &Container) -> Self {
         self.large = Some(container.clone());
         self
     }
 
-    /// For tests: runs every job twice, as if its message had come twice.
+    /// For tests: runs every job twice, as if its message had been delivered twice.
     pub fn deliver_twice(self) -> Self {
         Self { deliveries: 2, ..self }
     }
 
-    /// Works until `stop` is ready, then finishes what it has begun. Fails if the queue cannot be read for
-    /// a reason that does not pass by itself.
+    /// Runs until `stop` completes, then finishes the jobs it has started. Fails if the queue cannot be read for a
+    /// reason that is not transient.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<WorkReport, Error> {
         self.work(stop, false).await
     }
 
-    /// Works until no message is visible, then returns.
+    /// Runs until no message is visible, then returns.
     pub async fn run_until_idle(&self) -> Result<WorkReport, Error> {
         self.work(std::future::pending(), true).await
     }
@@ -137,7 +137,7 @@ impl Worker {
         let (mut running, mut idle) = (0, Duration::ZERO);
         let mut is_taking = false;
         loop {
-            // No message is taken before it can be run: it would be hidden, and nobody would hide it again.
+            // Receive no more messages than can be run: others would stay hidden without anybody renewing that.
             let free = self.concurrency.saturating_sub(running);
             if free > 0 && !is_taking && !signals.is_stopping() {
                 events.push(Either::Left(self.take(free.min(32), idle, running > 0, &signals)));
@@ -166,14 +166,14 @@ impl Worker {
                 Some(Event::Ended(ending)) => {
                     report.count(ending);
                     running -= 1;
-                    // There may be more that it hid.
+                    // It may have hidden more messages.
                     signals.wake.notify_one();
                 }
                 None => return Ok(report),
             }
         }
         signals.stop();
-        // What was taken meanwhile is run too.
+        // Messages received in the meantime are run too.
         while let Some(event) = events.next().await {
             match event {
                 Event::Taken(Ok(messages)) => {
@@ -186,11 +186,11 @@ impl Worker {
         Ok(report)
     }
 
-    /// Takes messages after a pause, which ends early when a job does.
+    /// Receives messages after a pause, which ends early when a job ends.
     async fn take(&self, count: usize, pause: Duration, is_busy: bool, signals: &Signals) -> Event {
         let env = &self.queue.account().0.env;
         if !pause.is_zero() {
-            // While jobs run, time passes by what they do.
+            // While jobs run, a test clock advances by what they do.
             let rest = if is_busy { env.timer(pause) } else { env.sleep(pause) };
             select(rest, pin!(signals.wake.notified())).await;
         }
@@ -210,7 +210,7 @@ impl Worker {
             Ok(envelope) => envelope,
             Err(reason) => return self.poisoned(&message, None, &reason).await,
         };
-        // The count is looked at before the run: a worker that dies in the job never comes after it (P-3.4).
+        // Check the count before the run: a job that crashes its worker never gets past it (P-3.4).
         if message.dequeue_count > self.dequeues_max {
             let reason = envelope.error.clone();
             let reason = reason.unwrap_or_else(|| "its workers died".to_owned());
@@ -238,7 +238,7 @@ impl Worker {
             }
             (Ok(()), Err(_)) => Ending::Failed,
             (Err(error), _) => {
-                // The message comes back by itself, or somebody else has it.
+                // The message comes back by itself, or another worker has it.
                 tracing::warn!(kind = envelope.kind, id = envelope.id, %error, "a receipt is void");
                 Ending::Lost
             }
@@ -246,7 +246,7 @@ impl Worker {
     }
 
     /// Runs a job while its message is kept hidden. `None` if the message is lost: the job is dropped
-    /// where it waits.
+    /// at its current await.
     async fn run_hidden(
         &self,
         envelope: &Envelope,
@@ -257,7 +257,7 @@ impl Worker {
         let hide = pin!(self.keep_hidden(message.receipt.clone(), ended));
         match select(job, hide).await {
             Either::Left((outcome, hide)) => {
-                // An update under way makes the receipt void: it is waited for.
+                // An update under way makes the receipt void: wait for it.
                 drop(end);
                 Some((outcome, hide.await?))
             }
@@ -267,7 +267,7 @@ impl Worker {
 
     async fn run_job(&self, envelope: &Envelope, dequeue_count: u32) -> Result<(), JobError> {
         let Some(kind) = self.jobs.get(&*envelope.kind) else {
-            // Another worker may know it.
+            // Another worker may have this kind.
             let reason = format!("no job of kind {:?} is known here", envelope.kind);
             return Err(Error::config(reason).into());
         };
@@ -297,8 +297,8 @@ impl Worker {
         serde_json::from_slice(&found.bytes).map_err(|error| JobError::never(error.to_string()))
     }
 
-    /// Hides the message again and again until the job has ended. The receipt of the last time, or `None`
-    /// once that is no longer possible.
+    /// Keeps the message hidden until the job has ended. Returns the last receipt, or `None` if that is no longer
+    /// possible.
     async fn keep_hidden(
         &self,
         mut receipt: Receipt,
@@ -319,7 +319,7 @@ impl Worker {
                     hidden_until = env.elapsed() + self.visibility;
                 }
                 Err(error) if *error.kind() == ErrorKind::ReceiptLost => return None,
-                // An update that may have been carried out has used the receipt up.
+                // An update that may have been carried out has made the receipt void.
                 Err(error) if error.may_have_been_applied() => return None,
                 Err(_) if env.elapsed() >= hidden_until => return None,
                 Err(_) => pause = self.visibility / 8,
@@ -327,7 +327,7 @@ impl Worker {
         }
     }
 
-    /// Makes the message visible after a while, with the error in it.
+    /// Makes the message visible after a pause, with the error in it.
     async fn put_back(
         &self,
         receipt: &Receipt,
@@ -340,7 +340,7 @@ impl Worker {
         update.await.map(drop)
     }
 
-    /// Puts a message into the poison queue, then deletes it: a crash between leaves it in both.
+    /// Puts a message into the poison queue, then deletes it: a crash in between leaves it in both.
     async fn poisoned(
         &self,
         message: &Message,
@@ -360,7 +360,7 @@ impl Worker {
         }
     }
 
-    /// The job is done whether this works or not: what stays is collected by age.
+    /// The job is done even if this fails: blobs that are left are collected by age.
     async fn delete_blob(&self, envelope: &Envelope) {
         let (Some(container), Some(name)) = (&self.large, &envelope.blob) else { return };
         let deleted = async { container.blob(name)?.delete().await };
@@ -370,7 +370,7 @@ impl Worker {
     }
 }
 
-/// What a worker waits for.
+/// An event that a worker waits for.
 enum Event {
     Taken(Result<Vec<Message>, Error>),
     Ended(Ending),
@@ -394,7 +394,7 @@ impl Signals {
     }
 }
 
-/// How the handling of a message ended.
+/// How a message was handled.
 #[derive(Clone, Copy)]
 enum Ending {
     Done,
@@ -415,13 +415,13 @@ impl WorkReport {
     }
 }
 
-/// Whether the same request may work later.
+/// Whether the same request may succeed later.
 fn is_passing(error: &Error) -> bool {
     error.is_retryable()
         || matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Protocol(_))
 }
 
-/// A kind of job without its type.
+/// A kind of job, with its type erased.
 trait Runnable: Send + Sync {
     fn run(&self, job: serde_json::Value, run: Run) -> BoxFuture<'_, Result<(), JobError>>;
 }

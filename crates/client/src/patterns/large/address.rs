@@ -1,4 +1,4 @@
-//! The names and addresses of blobs that hold values of entities.
+//! Names and addresses of blobs with values of entities.
 
 use crate::error::{Error, ErrorKind};
 use lazuli_model::{EntityKey, Guid, key_text};
@@ -11,7 +11,7 @@ pub(in crate::patterns) struct BlobPlace {
     pub(in crate::patterns) name: String,
 }
 
-/// Which value of which entity a blob holds. Its name tells: `{table}/{pk}/{rk}/{property}/{id}`.
+/// The entity and property whose value is in a blob. They are in its name: `{table}/{pk}/{rk}/{property}/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::patterns) struct BlobOwner {
     pub(in crate::patterns) table: String,
@@ -23,7 +23,7 @@ pub(in crate::patterns) struct BlobOwner {
 const PARTS: usize = 5;
 
 impl BlobOwner {
-    /// The name of a blob that nobody has written.
+    /// The name of a new blob.
     pub(in crate::patterns) fn new_name(&self, id: Guid) -> Result<String, Error> {
         let parts = [
             self.table.as_str(),
@@ -35,12 +35,12 @@ impl BlobOwner {
         name += &id.to_string();
         match lazuli_model::BlobName::parse(&name) {
             Ok(_) => Ok(name),
-            // Keys of 512 characters each leave no room.
+            // Two keys of 512 characters leave no room.
             Err(_) => Err(Error::new(ErrorKind::Name(name, "blob"))),
         }
     }
 
-    /// Whose value a blob is; `None` for a name of another form.
+    /// Parses the owner from a blob's name; `None` for a name of another form.
     pub(in crate::patterns) fn of(name: &str) -> Option<Self> {
         let parts: Vec<&str> = name.split('/').collect();
         let [table, partition, row, property, _] = parts.as_slice() else { return None };
@@ -51,7 +51,7 @@ impl BlobOwner {
     }
 }
 
-/// A part of a name. Dots at the end of a part are not safe in a path.
+/// A part of a name. Dots at its end are not safe in a path.
 fn escaped(part: &str) -> String {
     let mut out = String::with_capacity(part.len());
     key_text::escape(&mut out, part, part.ends_with('.').then_some('.'));
@@ -59,8 +59,8 @@ fn escaped(part: &str) -> String {
 }
 
 impl BlobPlace {
-    /// The blob that an address names, by the end of its path: the host and the account may have changed
-    /// since it was written (P-11.7).
+    /// The blob of an address, taken from the end of its path: the host and the account may have changed since it was
+    /// written (P-11.7).
     pub(in crate::patterns) fn of(address: &str) -> Option<Self> {
         let (_, after_scheme) = address.split_once("://")?;
         let (_, path) = after_scheme.split_once('/')?;

@@ -1,4 +1,4 @@
-//! Finding blobs that no entity names, and entities that name no blob (P-11.5, P-0.5).
+//! Finds blobs that no entity refers to, and entities whose blobs are missing or differ (P-11.5, P-0.5).
 
 use super::address::{BlobOwner, BlobPlace};
 use super::service::named_by;
@@ -12,25 +12,25 @@ use lazuli_model::EntityKey;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// No search deletes a younger blob: its entity may be on its way.
+/// Younger blobs are never deleted: their entity may not be written yet.
 const AGE_MIN: Duration = Duration::from_secs(3600);
 
-/// What a search for garbage did.
+/// The result of a search for garbage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Garbage {
-    /// Blobs that it looked at.
+    /// Blobs that it checked.
     pub blobs: u64,
     /// Blobs that it deleted.
     pub deleted: u64,
 }
 
-/// A blob that is not as entities say.
+/// A blob that is inconsistent with the entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlobFinding {
-    /// Missing: an entity names it; stale: it has another length than its entity says; orphan: no entity
-    /// names it.
+    /// Missing: an entity refers to it; stale: its length differs from the one in its entity; orphan: no entity refers
+    /// to it.
     pub kind: FindingKind,
     /// The container.
     pub container: String,
@@ -40,7 +40,7 @@ pub struct BlobFinding {
     pub entity: Option<EntityKey>,
 }
 
-/// A blob in a list whose name tells its entity.
+/// A listed blob with its owner's key, from its name.
 struct Listed {
     place: BlobPlace,
     owner: BlobOwner,
@@ -48,8 +48,8 @@ struct Listed {
 }
 
 impl<T: TableEntity> LargeTable<T> {
-    /// Deletes blobs of this table that no entity names and that are at least so old: an hour, or more. It
-    /// lists the containers, and reads the entities that blobs are named after.
+    /// Deletes blobs of this table that no entity refers to and that are at least this old, an hour or more. It lists
+    /// the containers, and reads the entities that the blobs are named after.
     pub async fn collect_garbage(&self, older_than: Duration) -> Result<Garbage, Error> {
         let mut garbage = Garbage::default();
         for container in containers::<T>() {
@@ -65,8 +65,8 @@ impl<T: TableEntity> LargeTable<T> {
         Ok(garbage)
     }
 
-    /// Compares blobs and entities, and changes nothing. Blobs younger than `older_than` are no orphans; a
-    /// finding that a writer causes is gone the next time.
+    /// Compares blobs and entities, and changes nothing. Blobs younger than `older_than` are not orphans; a finding
+    /// caused by a concurrent write is gone the next time.
     pub async fn verify(&self, older_than: Duration) -> Result<Vec<BlobFinding>, Error> {
         let mut findings = Vec::new();
         let each = |finding| {
@@ -77,7 +77,7 @@ impl<T: TableEntity> LargeTable<T> {
         Ok(findings)
     }
 
-    /// One page of what [`LargeTable::verify`] does, from the beginning or where another ended.
+    /// One page of [`LargeTable::verify`], from the beginning or where an earlier page ended.
     pub async fn verify_page(
         &self,
         older_than: Duration,
@@ -90,7 +90,7 @@ impl<T: TableEntity> LargeTable<T> {
         Blobs { of: self, containers: containers::<T>().into_iter().collect(), older_than }
     }
 
-    /// What is wrong with the large values of an entity.
+    /// The findings about the large values of an entity.
     async fn verify_values(&self, entity: &Entity) -> Result<Vec<BlobFinding>, Error> {
         let mut findings = Vec::new();
         for (property, _) in large_properties(T::PROPERTIES) {
@@ -122,7 +122,7 @@ impl<T: TableEntity> LargeTable<T> {
         self.how.account.unprotected().tables().table(self.table.name())
     }
 
-    /// Those of some blobs that their entities, read now, do not name. Blobs of one entity come together.
+    /// The blobs that their entities, read now, do not refer to. Blobs of one entity are adjacent.
     async fn unnamed(&self, blobs: impl Iterator<Item = Listed>) -> Result<Vec<Listed>, Error> {
         let rows = self.rows()?;
         let mut known: Option<(EntityKey, Vec<BlobPlace>)> = None;
@@ -149,7 +149,7 @@ impl<T: TableEntity> LargeTable<T> {
     }
 }
 
-/// The search for blobs that no entity names, and then for entities that name none.
+/// Finds blobs that no entity refers to, and then entities whose blobs are missing or differ.
 struct Blobs<'a, T> {
     of: &'a LargeTable<T>,
     containers: Vec<String>,
@@ -182,7 +182,7 @@ impl<T: TableEntity> search::Search for Blobs<'_, T> {
     }
 }
 
-/// The pages of a container, as far as they are about one table.
+/// The pages of a container, restricted to one table.
 struct BlobPages<'a, T> {
     table: &'a LargeTable<T>,
     container: String,

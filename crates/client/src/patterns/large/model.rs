@@ -1,17 +1,17 @@
-//! The protocol in every order of its requests, with crashes and clients that sleep (P-0.8).
+//! Runs the protocol with every order of its requests, with crashes and with clients that sleep (P-0.8).
 //!
-//! A client is a future that stops before each request; a scheduler decides whose request is carried out next,
-//! and who dies. One client does nothing but let time pass.
+//! A client is a future that stops before each request; a scheduler decides which client's request is carried out
+//! next, and which client crashes. One client only lets time pass.
 
 mod world;
 
 use crate::patterns::schedule::{self, Chooser, drawn_triples, every_pair};
 use world::World;
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Reads an entity and gives it a new value, or inserts it.
+    /// Reads an entity and gives it a new value, or inserts the entity.
     Set(&'static str),
     /// Reads an entity and replaces it with the same value.
     Touch(&'static str),
@@ -19,9 +19,9 @@ enum Step {
     Delete(&'static str),
     /// Reads an entity and its value.
     Read(&'static str),
-    /// Works on a note that is due.
+    /// Handles a note that is due.
     Work,
-    /// Lets time pass; a note is due after two.
+    /// Lets time pass; after two of these a note is due.
     Sleep,
 }
 
@@ -40,7 +40,7 @@ async fn run(client: world::Client, steps: Vec<Step>) {
     }
 }
 
-/// Runs clients by the chooser's will, lets time pass, heals, and checks.
+/// Runs clients as the chooser schedules them, lets time pass, heals, and checks.
 fn scenario(chooser: &mut dyn Chooser, clients: &[Vec<Step>]) {
     let world = World::default();
     world.prepare("P");
@@ -69,6 +69,7 @@ fn programs() -> Vec<Vec<Step>> {
 
 #[test]
 fn two_clients_leave_no_blob_and_name_none_that_is_gone_in_every_order() {
+    // P-11.2, P-11.2a.
     let runs = every_pair(&programs(), scenario);
     assert!(runs > 5_000, "{runs}");
 }

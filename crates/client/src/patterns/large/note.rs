@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
 
-/// An entity, and blobs that it names or does not, as the writer's fate will be.
+/// An entity, and blobs that it may or may not refer to, depending on how far the writer gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) table: String,
@@ -36,7 +36,7 @@ impl Note {
         serde_json::to_vec(&wire).map_err(|error| Error::protocol(error.to_string()))
     }
 
-    /// The note in a message, or why there is none.
+    /// Parses the note in a message, or says why it is invalid.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let wire: Wire = serde_json::from_slice(body)
             .map_err(|error| format!("the message is not a note about blobs: {error}"))?;

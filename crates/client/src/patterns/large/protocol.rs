@@ -1,16 +1,16 @@
-//! The protocol of blobs that entities name (P-11.2 to P-11.4).
+//! The protocol for blobs that entities refer to (P-11.2 to P-11.4).
 //!
-//! Three rules keep an entity from naming a blob that is not there, and a blob from being left:
+//! Three rules keep entities from referring to missing blobs, and blobs from being left behind:
 //!
-//! 1. Whoever writes a blob, or makes an entity stop naming one, has sent a note about the blob before. The
-//!    note is seen when nobody can be at work on its account any more, and deleted when its blobs are gone or
-//!    named.
-//! 2. A blob is deleted only if its entity, read after the note was seen, does not name it.
-//! 3. Nothing but the write that made a blob makes an entity name it: a blob that is not named by then never
+//! 1. A client that writes a blob, or removes an entity's reference to one, has sent a note about the blob before.
+//!    The note becomes visible when no client can still be working on it, and is deleted when its blobs are deleted
+//!    or referred to.
+//! 2. A blob is deleted only if its entity, read after the note was seen, does not refer to it.
+//! 3. Only the write that made a blob makes an entity refer to it: if there is no reference by then, there never
 //!    will be.
 //!
-//! The third rests on time. A writer commits only if less than half of the grace has passed since its note;
-//! a request that arrives more than the grace and `keep` after it was sent would break it.
+//! The third rule rests on time. A writer commits only if less than half of the grace has passed since its note; a
+//! request that arrives later than the grace plus `keep` after it was sent would break it.
 
 use super::address::BlobPlace;
 use super::note::Note;
@@ -21,15 +21,15 @@ use bytes::Bytes;
 use lazuli_model::Timestamp;
 use std::time::Duration;
 
-/// A message that stands for a write.
+/// The message of a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoteId(pub(super) String, pub(super) String);
 
-/// What the protocol needs of tables, blobs and the queue: one request each.
+/// The requests to tables, blobs and the queue that the protocol needs, one method each.
 ///
 /// A test runs the protocol on blobs in memory, with every order of the requests of several clients.
 pub(super) trait Store: Send + Sync {
-    /// Sends a note that nobody sees before `hidden` has passed.
+    /// Sends a note that stays hidden for `hidden`.
     fn send_note(&self, note: Note, hidden: Duration) -> BoxFuture<'_, Result<NoteId, Error>>;
 
     /// Deletes a note.
@@ -45,13 +45,13 @@ pub(super) trait Store: Send + Sync {
         bytes_max: usize,
     ) -> BoxFuture<'a, Result<Option<Bytes>, Error>>;
 
-    /// Deletes a blob, if it is there.
+    /// Deletes a blob, if it exists.
     fn delete<'a>(&'a self, blob: &'a BlobPlace) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The blobs that the entity of a note names now.
+    /// The blobs that the entity of a note refers to now.
     fn named<'a>(&'a self, note: &'a Note) -> BoxFuture<'a, Result<Vec<BlobPlace>, Error>>;
 
-    /// The time of day, and time that never goes back.
+    /// The time of day, and a time that never decreases.
     fn now(&self) -> (Timestamp, Duration);
 }
 
@@ -60,24 +60,24 @@ pub(super) struct Protocol<'a> {
     pub(super) store: &'a dyn Store,
     /// Longer than a write takes.
     pub(super) grace: Duration,
-    /// How long readers of an old entity find its blobs.
+    /// How long the blobs of an old entity stay for its readers.
     pub(super) keep: Duration,
-    /// Whether notes are sent; without them blobs are left to the search for garbage.
+    /// Whether notes are sent; without them, unused blobs are left to the garbage collection.
     pub(super) has_notes: bool,
 }
 
 /// The blobs of a write.
 pub(super) struct Blobs {
-    /// The entity that names them.
+    /// The entity that refers to them.
     pub(super) note: Note,
-    /// Those that it will name.
+    /// Blobs that it will refer to.
     pub(super) new: Vec<(BlobPlace, Bytes)>,
-    /// Those that it will not name any more.
+    /// Blobs that it will no longer refer to.
     pub(super) old: Vec<BlobPlace>,
 }
 
 impl Protocol<'_> {
-    /// Writes the new blobs, and then the entity by `commit`, which is given the time it has.
+    /// Writes the new blobs, and then the entity by `commit`, which gets the time left.
     pub(super) async fn write<R>(
         &self,
         blobs: Blobs,
@@ -88,7 +88,7 @@ impl Protocol<'_> {
         if note.blobs.is_empty() {
             return commit(self.grace).await;
         }
-        // Before the note is sent: its answer may be long on its way.
+        // Taken before the note is sent, because its answer may take long.
         let (began, half) = (self.store.now(), self.grace / 2);
         let note = match self.has_notes {
             true => Some(self.store.send_note(note, self.grace + self.keep).await?),
@@ -99,7 +99,7 @@ impl Protocol<'_> {
             if self.passed(began) >= half {
                 return Err(self.give_up(late(), &new, note.as_ref()).await);
             }
-            // If this fails it may be there all the same: the note tells.
+            // Even if this fails, the blob may exist: the note covers it.
             self.store.put(place, bytes.clone()).await?;
         }
         if self.passed(began) >= half {
@@ -107,11 +107,11 @@ impl Protocol<'_> {
         }
         match commit(half).await {
             Ok(done) => {
-                // Old blobs are deleted by the worker, when their readers have gone.
+                // The worker deletes old blobs when their readers are done.
                 if old.is_empty()
                     && let Some(note) = &note
                 {
-                    // The worker finds nothing to do if this is lost.
+                    // If this is lost, the worker finds nothing to do.
                     let _ = self.store.delete_note(note).await;
                 }
                 Ok(done)
@@ -121,7 +121,7 @@ impl Protocol<'_> {
         }
     }
 
-    /// What the worker does with a note that is seen. May run any number of times, by anybody.
+    /// Handles a visible note in the worker. It may run any number of times, in any process.
     pub(super) async fn settle(&self, note: &Note) -> Result<(), Error> {
         let named = self.store.named(note).await?;
         for blob in note.blobs.iter().filter(|blob| !named.contains(blob)) {
@@ -130,7 +130,7 @@ impl Protocol<'_> {
         Ok(())
     }
 
-    /// Reads a value. If its blob is gone, `again` reads the entity once more.
+    /// Reads a value. If its blob is gone, `again` reads the entity again.
     pub(super) async fn read(
         &self,
         link: &BlobLink,
@@ -164,7 +164,7 @@ impl Protocol<'_> {
         Ok(Some(bytes))
     }
 
-    /// Ends a write that has not committed and will not.
+    /// Ends a write that has not committed and will not commit.
     async fn give_up(
         &self,
         error: Error,
@@ -173,7 +173,7 @@ impl Protocol<'_> {
     ) -> Error {
         for (place, _) in new {
             if self.store.delete(place).await.is_err() {
-                // The note tells the worker.
+                // The worker will find the note.
                 return error;
             }
         }
@@ -183,7 +183,7 @@ impl Protocol<'_> {
         error
     }
 
-    /// The time since `began`, by whichever clock says more: one of them stands while a machine sleeps.
+    /// The time since `began`, by the clock that shows more: one of them stops while a machine sleeps.
     fn passed(&self, began: (Timestamp, Duration)) -> Duration {
         let (now, elapsed) = self.store.now();
         let by_day = Duration::from_millis(now.millis_since(began.0));
@@ -199,7 +199,7 @@ fn is_uncertain(error: &Error) -> bool {
 pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
     let mut out = [0; 32];
-    // The algorithm has 32 bytes.
+    // The digest has 32 bytes.
     out.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
     out
 }

@@ -1,4 +1,4 @@
-//! The store that is the services: tables, blobs and a queue.
+//! The store on the real services: tables, blobs and a queue.
 
 use super::address::BlobPlace;
 use super::note::Note;
@@ -24,7 +24,7 @@ impl ServiceStore {
     }
 }
 
-/// The blobs that an entity names: texts that are addresses of ours.
+/// The blobs that an entity refers to: string values that are addresses of ours.
 pub(super) fn named_by(entity: &Entity) -> Vec<BlobPlace> {
     let place = |(_, value): (&str, &Value)| match value {
         Value::String(text) => BlobPlace::of(text),
@@ -51,7 +51,7 @@ impl Store for ServiceStore {
     }
 
     fn put<'a>(&'a self, blob: &'a BlobPlace, bytes: Bytes) -> BoxFuture<'a, Result<(), Error>> {
-        // Not "if absent": the name is new, and an attempt whose answer was lost must not stop the next.
+        // Not "if absent": the name is new, and after a lost answer the retry must not fail.
         Box::pin(async move { self.blob(blob)?.put(bytes).await.map(drop) })
     }
 
@@ -75,7 +75,7 @@ impl Store for ServiceStore {
             let table = self.account.unprotected().tables().table(&note.table)?;
             match table.get(note.key.clone()).await {
                 Ok(found) => Ok(found.map(|found| named_by(&found)).unwrap_or_default()),
-                // With its table all its entities are gone.
+                // All its entities are gone with the table.
                 Err(error) if *error.kind() == ErrorKind::TableNotFound => Ok(Vec::new()),
                 Err(error) => Err(error),
             }

@@ -7,7 +7,7 @@ use super::service::ServiceStore;
 use super::worker::LargeWorker;
 use crate::account::Account;
 use crate::chunks::Chunked;
-use crate::codec::encode_whole;
+use crate::codec::{check_key, encode_whole};
 use crate::entity::{ETag, Loaded, Properties, TableEntity};
 use crate::error::Error;
 use crate::key::Key;
@@ -21,10 +21,10 @@ use lazuli_model::EntityKey;
 use lazuli_wire::sas::Permissions;
 use std::time::Duration;
 
-/// Bytes that a read takes, unless said otherwise.
+/// The largest value that a read accepts by default.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How large values are kept (P-11).
+/// How large values are stored (P-11).
 #[derive(Clone, Debug)]
 pub struct LargeValues {
     pub(super) account: Account,
@@ -34,7 +34,7 @@ pub struct LargeValues {
 }
 
 impl Account {
-    /// Keeps large values in blobs, with notes in a queue. The queue and the containers must exist, and a
+    /// Stores large values in blobs, with notes in a queue. The queue and the containers must exist, and a
     /// [`LargeValues::worker`] must read the queue.
     pub fn large(&self, queue: &str) -> Result<LargeValues, Error> {
         let queue = self.queues().queue(queue)?;
@@ -43,37 +43,36 @@ impl Account {
 }
 
 impl LargeValues {
-    /// Without notes: blobs that no entity names stay until [`LargeTable::collect_garbage`].
+    /// Without notes: unused blobs stay until [`LargeTable::collect_garbage`].
     pub fn without_notes(account: &Account) -> Self {
         let (grace, keep) = (Duration::from_secs(60), Duration::from_secs(300));
         Self { account: account.clone(), queue: None, grace, keep }
     }
 
-    /// Longer than any write takes: 60 s unless said otherwise. A write that has not written its blobs in
-    /// half of this time fails.
+    /// Longer than any write takes: 60 s by default. A write fails if it has not written its blobs in half of this
+    /// time.
     #[must_use]
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
 
-    /// How long a blob stays that is no longer named, for readers that have the former entity in hand: 5
-    /// minutes unless said otherwise.
+    /// How long an unused blob stays, for readers that still hold the previous entity: 5 minutes by default.
     #[must_use]
     pub fn keep(self, keep: Duration) -> Self {
         Self { keep, ..self }
     }
 
-    /// The table that a type names.
+    /// The table that the type names.
     pub fn table<T: TableEntity>(&self) -> Result<LargeTable<T>, Error> {
         Ok(self.over(self.account.tables().of::<T>()?))
     }
 
-    /// A table of another name.
+    /// A table with another name.
     pub fn over<T: TableEntity>(&self, table: Table<T>) -> LargeTable<T> {
         LargeTable { how: self.clone(), table, bytes_max: BYTES_MAX }
     }
 
-    /// What works on the notes, of all types that share the queue.
+    /// The worker for the notes of all types that share the queue.
     pub fn worker(&self) -> Result<LargeWorker, Error> {
         let queue = self.queue.clone();
         let queue = queue.ok_or_else(|| Error::config("without notes there is no worker"))?;
@@ -105,34 +104,34 @@ impl<T> Clone for LargeTable<T> {
     }
 }
 
-/// A value as it is written, and the blobs that it needs.
+/// An encoded value, and its blobs.
 struct Prepared {
     key: EntityKey,
     properties: Properties,
     new: Vec<(BlobPlace, Bytes)>,
-    /// The addresses of blobs that stay.
+    /// The addresses of existing blobs that it keeps.
     kept: Vec<String>,
 }
 
 impl<T: TableEntity> LargeTable<T> {
-    /// The table itself, for queries, and for writes of properties that are not large.
+    /// The table itself, for queries, and for writes of other properties.
     pub fn table(&self) -> &Table<T> {
         &self.table
     }
 
-    /// Reads values of at most so many bytes: 64 MiB unless said otherwise.
+    /// The largest value to read: 64 MiB by default.
     #[must_use]
     pub fn bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
 
-    /// Reads an entity. Its large values are read when they are asked for: [`LargeTable::read`].
+    /// Reads an entity. Its large values are read on demand: [`LargeTable::read`].
     pub async fn get(&self, key: Key<T>) -> Result<Option<Loaded<T>>, Error> {
         self.table.get(key).await
     }
 
-    /// Reads a large value of an entity: no request if it is in the entity, else one. If the blob is gone,
-    /// the entity is read again, and the value that it has now is returned.
+    /// Reads a large value of an entity: no request if it is in the entity, else one. If the blob is gone, reads the
+    /// entity again and returns its current value.
     pub async fn read(
         &self,
         loaded: &Loaded<T>,
@@ -142,7 +141,7 @@ impl<T: TableEntity> LargeTable<T> {
         found.ok_or_else(|| Error::new(crate::ErrorKind::NotFound))
     }
 
-    /// The same of a value that may be absent.
+    /// The same for an optional value.
     pub async fn read_optional(
         &self,
         loaded: &Loaded<T>,
@@ -160,8 +159,8 @@ impl<T: TableEntity> LargeTable<T> {
         read.map(Some).map_err(|error| error.at("read", Some(self.table.name()), Some(key)))
     }
 
-    /// An address by which anybody reads a large value for so long, without another key: for a device (P-11.6). `None` if the
-    /// value is in the entity itself. It is signed here: no request is made.
+    /// An address with which anybody can read a large value for `life`, without a key: for a device (P-11.6). `None` if
+    /// the value is in the entity itself. It is signed locally, without a request.
     pub fn sas(
         &self,
         loaded: &Loaded<T>,
@@ -184,12 +183,13 @@ impl<T: TableEntity> LargeTable<T> {
         self.write(WriteVerb::Insert, value, None, prepared, Vec::new()).await
     }
 
-    /// Replaces an entity that was read, if it has not changed. Blobs that it no longer names are deleted
-    /// later, by the worker.
+    /// Replaces an entity that was read, if it has not changed. Blobs that it no longer refers to are deleted later, by
+    /// the worker. A value that has another key by now is refused.
     pub async fn replace(&self, loaded: &Loaded<T>) -> Result<Written, Error> {
         let place = |error: Error| error.at("replace", Some(self.table.name()), None);
         let before = blobs_of(loaded).map_err(place)?;
         let prepared = self.prepare(loaded, before).map_err(place)?;
+        check_key(&prepared.key, loaded).map_err(place)?;
         let is_left = |address: &&String| !prepared.kept.contains(*address);
         let old = before.iter().filter(is_left).filter_map(|address| BlobPlace::of(address));
         let old = old.collect();
@@ -234,8 +234,8 @@ impl<T: TableEntity> LargeTable<T> {
         Note { table: self.table.name().to_owned(), key: key.clone(), blobs: Vec::new() }
     }
 
-    /// Puts addresses in the place of values that go to blobs (P-11.1). A blob that the value names already
-    /// must be one of `before`, those of the version that is replaced.
+    /// Replaces values that go to blobs by addresses (P-11.1). A blob that the value already refers to must be in
+    /// `before`, those of the version being replaced.
     fn prepare(&self, value: &T, before: &[String]) -> Result<Prepared, Error> {
         let (key, mut properties) = encode_whole(value)?;
         let (mut new, mut kept) = (Vec::new(), Vec::new());
@@ -276,19 +276,19 @@ impl<T: TableEntity> LargeTable<T> {
     }
 }
 
-/// The blobs that an entity named when it was read.
+/// The blobs that an entity referred to when it was read.
 fn blobs_of<T>(loaded: &Loaded<T>) -> Result<&[String], Error> {
     loaded.blobs().ok_or_else(|| Error::config("the entity was not read as this type"))
 }
 
-/// A blob belongs to one entity and one version: whoever replaces that may delete it.
+/// A blob belongs to one entity and one version: replacing that version may delete the blob.
 fn foreign_value(name: &str) -> Error {
     let reason = format!("the value of {name} belongs to another entity, or to a former version");
     let hint = "read it, and give its bytes".to_owned();
     Error::config(reason).with(|context| context.hint = Some(hint))
 }
 
-/// The bytes of a value that lies in several properties.
+/// The bytes of a value that is stored in several properties.
 fn joined(properties: &Properties, name: &str) -> Bytes {
     let mut bytes = Vec::new();
     for part in 0.. {

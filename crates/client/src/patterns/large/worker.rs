@@ -1,4 +1,4 @@
-//! What works on the notes of large values.
+//! The worker for the notes of large values.
 
 use super::note::Note;
 use super::table::LargeValues;
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::patterns::notes::{self, Settled};
 use crate::queue::Queue;
 
-/// Deletes blobs that are no longer named. Any number may run at one time.
+/// Deletes blobs that are no longer referred to. Several may run concurrently.
 #[derive(Clone, Debug)]
 #[must_use = "a worker does nothing before `run`"]
 pub struct LargeWorker {
@@ -15,12 +15,12 @@ pub struct LargeWorker {
 }
 
 impl LargeWorker {
-    /// Works until `stop` is ready.
+    /// Runs until `stop` completes.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         notes::run(&self.queue, self, stop).await
     }
 
-    /// Works on all notes that are due, and returns how many there were.
+    /// Handles all notes that are due, and returns how many there were.
     pub async fn run_until_idle(&self) -> Result<u64, Error> {
         notes::run_until_idle(&self.queue, self).await
     }

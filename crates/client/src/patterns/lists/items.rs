@@ -1,16 +1,16 @@
 //! The text of a list: sorted items, each once (P-4.1).
 
-/// An item as it stands in a list: a comma is escaped as in keys (C-4.5), and so are line feeds, by the template.
+/// An item in a list: a comma is escaped as in keys (C-4.5); line feeds are escaped by the template.
 pub(super) fn quote(item: &str) -> String {
     item.replace(',', "~2C")
 }
 
-/// The items of a text, between commas or line feeds.
+/// The items of a text, separated by commas or line feeds.
 pub(super) fn split(text: &str, separator: char) -> Vec<String> {
     text.split(separator).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-/// The text of items.
+/// Joins items into a text.
 pub(super) fn join(items: &[String], separator: char) -> String {
     let mut text = items.join(separator.encode_utf8(&mut [0; 4]));
     if separator == '\n' && !text.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn join(items: &[String], separator: char) -> String {
     text
 }
 
-/// Puts an item in, or takes it out. False if nothing changes.
+/// Adds or removes an item. False if nothing changes.
 pub(super) fn set(items: &mut Vec<String>, item: &str, is_in: bool) -> bool {
     match (items.binary_search_by(|known| known.as_str().cmp(item)), is_in) {
         (Ok(at), false) => {

@@ -1,7 +1,7 @@
-//! The protocol in every order of its requests, with crashes (P-0.8).
+//! Runs the protocol with every order of its requests, and with crashes (P-0.8).
 //!
-//! Entities, lists and notes are in memory. When all notes were worked on, each list holds the entities that have its
-//! value, and no other.
+//! Entities, lists and notes are in memory. When all notes have been handled, each list contains exactly the entities
+//! with its value.
 
 use super::note::Entry;
 use super::reconcile::{self, Reply, Store};
@@ -13,15 +13,15 @@ use lazuli_model::EntityKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Reads an entity and sets its value, or inserts it.
+    /// Reads an entity and sets its value, or inserts the entity.
     Set(&'static str, &'static str),
     Delete(&'static str),
-    /// Works on a note whose writer has ended.
+    /// Handles a note whose writer has ended.
     Work,
-    /// Mends the item of an entity in a list.
+    /// Repairs the item of an entity in a list.
     Repair(&'static str, &'static str),
 }
 
@@ -40,7 +40,7 @@ async fn run(client: Client, steps: Vec<Step>) {
     }
 }
 
-/// Runs clients by the chooser's will, heals, and checks.
+/// Runs clients as the chooser schedules them, heals, and checks.
 fn scenario(chooser: &mut dyn Chooser, clients: &[Vec<Step>]) {
     let world = World(Arc::default());
     block_on(world.client(0).change("P", Some("a")));
@@ -85,7 +85,7 @@ fn three_clients_and_a_worker_leave_lists_as_their_entities_say_in_drawn_orders(
     });
 }
 
-/// Clients, and how many requests of each are carried out in a row; then client 2 dies.
+/// Clients, and how many requests of each are carried out in a row; then client 2 crashes.
 struct Script(Vec<(usize, usize)>);
 
 impl Chooser for Script {
@@ -103,8 +103,8 @@ impl Chooser for Script {
 
 #[test]
 fn a_repair_that_dies_leaves_a_note() {
-    // It has read that the list is not there and that the entity wants it, before the writer has made the list and taken it
-    // away again. Its write goes through, and it dies before it looks again.
+    // The repair has read that the list does not exist and that the entity wants it, before the writer has created and
+    // deleted the list. Its write succeeds, and it crashes before it reads the entity again.
     let clients = [vec![Set("P", "b"), Set("P", "a")], vec![Repair("P", "b")]];
     let mut script = Script(vec![(1, 3), (2, 3), (1, usize::MAX), (2, 1)]);
     scenario(&mut script, &clients);
@@ -142,7 +142,7 @@ impl World {
         self.0.lock().unwrap()
     }
 
-    /// Number 0 is not stopped before its requests.
+    /// Client number 0 does not stop before its requests.
     fn client(&self, number: usize) -> Client {
         Client { world: self.clone(), number }
     }
@@ -174,7 +174,7 @@ struct Client {
 }
 
 impl Client {
-    /// Stops once, then carries a request out.
+    /// Stops once, then carries out a request.
     fn request<'a, T: Send + 'a>(
         &'a self,
         what: String,
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    /// Works on a note; `heals` takes any, and else it is of a writer that has ended (the grace of W1).
+    /// Handles a note: any, if `heals`; otherwise only one whose writer has ended (the grace of W1).
     async fn settle_one(&self, heals: bool) -> bool {
         let _ = self.request("receive".to_owned(), |_| ()).await;
         let next = {

@@ -12,13 +12,13 @@ const VERSION: u32 = 1;
 /// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
-    /// Which list of the type.
+    /// The number of the list in the type.
     pub(super) number: usize,
     pub(super) place: EntityKey,
     pub(super) item: String,
 }
 
-/// The key of an entity, and the items that a write may put in or take out.
+/// The key of an entity, and the items that a write may add or remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) kind: String,
@@ -53,7 +53,7 @@ impl Note {
         serde_json::to_vec(&wire).map_err(Error::protocol)
     }
 
-    /// The note in a message, or why there is none. Lists that the type has no more are left out.
+    /// Parses the note in a message, or says why it is invalid. Lists that the type no longer has are left out.
     pub(super) fn parse<T: TableEntity>(body: &[u8]) -> Result<Self, String> {
         let wire: Wire = serde_json::from_slice(body)
             .map_err(|error| format!("the message is not a note: {error}"))?;
@@ -73,13 +73,13 @@ impl Note {
     }
 }
 
-/// What notes call a type.
+/// The name of a type in notes.
 pub(super) fn kind<T: TableEntity>() -> &'static str {
     T::KIND.map_or("", |kind| kind.name)
 }
 
 impl<T: TableEntity> ListTable<T> {
-    /// Sends a note that nobody sees for a while; `None` without a queue, or if there is nothing to note.
+    /// Sends a note that is hidden at first; `None` without a queue, or if there is nothing to note.
     pub(super) async fn send_note(
         &self,
         primary: &EntityKey,

@@ -1,8 +1,8 @@
-//! Lists that do not fit into an entity: their items are in a blob, which the entity names (P-4.2).
+//! Lists that do not fit into an entity: their items are in a blob, which the entity refers to (P-4.2).
 //!
-//! A blob is written once and never again: each version of such a list has its own. So the write of the entity, which names the
-//! new one, is the commit point as ever. Whoever reads an entity and then finds its blob gone reads the entity again. What a
-//! writer that died has left is collected by age.
+//! A blob is written once: each version of such a list has its own. So the commit point is still the write of the
+//! entity, which refers to the new blob. A client that reads an entity and then finds its blob gone reads the entity
+//! again. Blobs left by a crash are collected by age.
 
 use super::ListTable;
 use super::items::{join, split};
@@ -18,12 +18,12 @@ use crate::write_ids::{WRITE_IDS, WriteIds};
 use lazuli_model::EntityKey;
 use std::time::Duration;
 
-/// The property of a list that names its blob (P-0.2).
+/// The property of a list that refers to its blob (P-0.2).
 const BLOB: &str = "_blob";
-/// No search deletes a younger blob: its entity may be on its way.
+/// Younger blobs are never deleted: their entity may not be written yet.
 const AGE_MIN: Duration = Duration::from_secs(3600);
 
-/// What is to be stored of a list.
+/// The stored form of a list.
 pub(super) struct Content {
     pub(super) properties: Properties,
     /// The blob that was written for it.
@@ -31,7 +31,7 @@ pub(super) struct Content {
 }
 
 impl<T: TableEntity> ListTable<T> {
-    /// The items of a list as its entity holds them; a blob is written if they do not fit.
+    /// The stored form of a list; writes a blob if the items do not fit into an entity.
     pub(super) async fn content(
         &self,
         def: &ListDef,
@@ -43,7 +43,7 @@ impl<T: TableEntity> ListTable<T> {
             return Ok(Content { properties: whole, blob: None });
         };
         let env = &self.rows.account.0.env;
-        // The transaction may put its id into the list: there must be room for it.
+        // The transaction may put its id into the list, which needs room.
         whole.push(WRITE_IDS, WriteIds::default().followed_by(env.guid()).to_value());
         let checked = self.rows.account.dialect().check(place, &whole);
         whole.remove(WRITE_IDS);
@@ -66,7 +66,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(Content { properties, blob: Some(blob) })
     }
 
-    /// The blob that the entity of a list names, if it names one.
+    /// The blob that the entity of a list refers to, if any.
     pub(super) fn overflow_of(&self, def: &ListDef, row: &Entity) -> Result<Option<Blob>, Error> {
         match (def.overflow, row.str(BLOB)) {
             (Some(container), Ok(name)) => self.overflow_blob(container, name).map(Some),
@@ -78,8 +78,8 @@ impl<T: TableEntity> ListTable<T> {
         self.rows.account.blobs().container(container)?.blob(name)
     }
 
-    /// Deletes blobs of lists that no list names and that are at least so old: an hour, or more. Writers that died have left
-    /// them. Returns how many.
+    /// Deletes blobs that were left by crashes: no list refers to them, and they are at least this old, an hour or
+    /// more. Returns how many.
     pub async fn collect_garbage(&self, older_than: Duration) -> Result<u64, Error> {
         let mut deleted = 0;
         for container in T::LISTS.iter().filter_map(|def| def.overflow) {
@@ -113,7 +113,7 @@ impl<T: TableEntity> ListTable<T> {
         age.is_some_and(|age| u128::from(age) >= older_than.max(AGE_MIN).as_millis())
     }
 
-    /// Whether the entity of the list that a blob was written for names it. Other blobs are not ours.
+    /// Whether the entity of the list for which a blob was written refers to it. Other blobs are not ours.
     async fn is_named(&self, name: &str) -> Result<bool, Error> {
         let Some(owner) = BlobOwner::of(name) else { return Ok(true) };
         let row = self.read_clear(&owner.key).await?;
@@ -128,14 +128,14 @@ pub(super) async fn items_in(blob: &Blob) -> Result<Option<Vec<String>>, Error> 
     Ok(Some(split(text, '\n')))
 }
 
-/// Deletes a blob that nobody needs any more. One that stays is garbage.
+/// Deletes a blob that is no longer needed. If that fails, it is garbage.
 pub(super) async fn discard(blob: Option<&Blob>) {
     if let Some(blob) = blob {
         let _ = blob.delete().await;
     }
 }
 
-/// The error of a list whose blob is gone although its entity stays.
+/// The error of a list whose blob is gone although its entity is unchanged.
 pub(super) fn dangling(blob: &Blob) -> Error {
     Error::new(ErrorKind::Dangling { address: blob.name().to_owned() })
 }

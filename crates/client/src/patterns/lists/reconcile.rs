@@ -1,8 +1,8 @@
-//! The protocol of lists that lie elsewhere (P-4.5).
+//! The protocol for lists in other partitions and blobs (P-4.5).
 //!
-//! The entity is the truth, and a list holds an item if and only if the entity, read *after* the list, says so. Whoever may
-//! write a list has a note that names the entity and the item, and deletes it when the list agrees with an entity that was the
-//! same before and after the write.
+//! The entity is the truth, and a list contains an item if and only if the entity, read *after* the list, says so. A
+//! client that may write a list has a note with the entity and the item, and deletes it when the list agrees with an
+//! entity that was the same before and after the write.
 
 use super::note::{Entry, Note};
 use super::store::List;
@@ -15,7 +15,7 @@ use crate::queue::Receipt;
 use crate::update::pause;
 use lazuli_model::EntityKey;
 
-/// What the protocol needs: one request each.
+/// The requests that the protocol needs, one method each.
 ///
 /// A test runs it on lists in memory, with every order of the requests of several clients.
 pub(super) trait Store: Sync {
@@ -27,14 +27,14 @@ pub(super) trait Store: Sync {
 
     fn list<'a>(&'a self, entry: &'a Entry) -> Reply<'a, Option<Self::List>>;
 
-    /// Whether the entity says that it is in a list as this item; and its version.
+    /// Whether the entity wants to be in a list as this item; and its version.
     fn wants<'a>(
         &'a self,
         primary: &'a EntityKey,
         entry: &'a Entry,
     ) -> Reply<'a, (bool, Option<ETag>)>;
 
-    /// Writes a list that must be as it was read; false if it is not.
+    /// Writes a list that must not have changed since it was read; false if it has.
     fn write<'a>(
         &'a self,
         entry: &'a Entry,
@@ -42,7 +42,7 @@ pub(super) trait Store: Sync {
         read: Option<&'a Self::List>,
     ) -> Reply<'a, bool>;
 
-    /// Sends a note that nobody sees for a while; `None` if there is nothing to note, or no queue.
+    /// Sends a note that is hidden at first; `None` if there is nothing to note, or no queue.
     fn leave_note<'a>(
         &'a self,
         primary: &'a EntityKey,
@@ -57,7 +57,7 @@ pub(super) trait Store: Sync {
 
 pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// A write of an entity, `commit`, and then of the lists elsewhere that it goes into or leaves. Returns whether lists are
+/// Writes an entity by `commit`, and then the lists elsewhere that it joins or leaves. Returns whether lists are
 /// left to the worker.
 pub(super) async fn write<S: Store>(
     store: &S,
@@ -67,13 +67,13 @@ pub(super) async fn write<S: Store>(
 ) -> Result<bool, Error> {
     let note = store.leave_note(primary, remote).await?;
     if let Err(error) = commit.await {
-        // It is not done: nothing is to be seen to.
+        // It was not carried out: there is nothing to clean up.
         if !error.may_have_been_applied() {
             forget(store, note.as_ref()).await;
         }
         return Err(error);
     }
-    // From here on the write is acknowledged; what fails is left to the worker.
+    // From here on the write is acknowledged; anything that fails is left to the worker.
     let mut pending = false;
     for entry in remote {
         pending |= reconcile(store, primary, entry).await.is_err();
@@ -90,24 +90,24 @@ pub(super) async fn mend<S: Store>(
     primary: &EntityKey,
     entry: &Entry,
 ) -> Result<bool, Error> {
-    // What a repair that dies leaves half done, nobody else's note may name.
+    // A repair that crashes may leave something that no other note names.
     let note = store.leave_note(primary, std::slice::from_ref(entry)).await?;
     let has_written = reconcile(store, primary, entry).await?;
     forget(store, note.as_ref()).await;
     Ok(has_written)
 }
 
-/// The worker finds nothing to do if this is lost.
+/// If this is lost, the worker finds nothing to do.
 async fn forget<S: Store>(store: &S, note: Option<&S::NoteId>) {
     if let Some(note) = note {
         let _ = store.delete_note(note).await;
     }
 }
 
-/// The list holds the item if and only if the entity, read after the list, says so; and the entity is the same
-/// after the write as before it. A writer that slept between would else leave what nobody's note names.
+/// Makes the list contain the item if and only if the entity, read after the list, says so, with the entity the same
+/// after the write as before it. Otherwise a writer suspended in between could leave an item that no note names.
 ///
-/// By anybody and any number of times. Returns whether anything was written.
+/// It may run any number of times, in any process. Returns whether anything was written.
 pub(super) async fn reconcile<S: Store>(
     store: &S,
     primary: &EntityKey,

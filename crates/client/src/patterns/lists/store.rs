@@ -1,4 +1,4 @@
-//! Where lists are kept: entities and blobs.
+//! Where lists are stored: entities and blobs.
 
 use super::items::{join, split};
 use super::overflow::Content;
@@ -20,7 +20,7 @@ use crate::write_ids::WriteIds;
 use lazuli_model::{EntityError, EntityKey, Timestamp};
 use std::borrow::Cow;
 
-/// Bytes of a list in a blob that is read.
+/// The largest blob of a list that is read.
 pub(super) const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A list that was read.
@@ -28,15 +28,15 @@ pub(super) const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) struct List {
     pub(super) items: Vec<String>,
     pub(super) etag: ETag,
-    /// The blob that holds the items of an entity which is full.
+    /// The blob with the items, if they do not fit into the entity.
     pub(super) overflow: Option<Blob>,
 }
 
-/// Reads of a list whose blob is replaced meanwhile.
+/// Attempts to read a list whose blob is being replaced.
 const READS: u32 = 8;
 
 impl<T: TableEntity> ListTable<T> {
-    /// Reads a list; `None` if there is none.
+    /// Reads a list; `None` if it does not exist.
     pub(super) async fn read_list(
         &self,
         number: usize,
@@ -60,14 +60,14 @@ impl<T: TableEntity> ListTable<T> {
             };
             match overflow::items_in(&blob).await? {
                 Some(items) => return Ok(Some(List { items, etag, overflow: Some(blob) })),
-                // Another version has another blob.
+                // The next version has another blob.
                 None => gone = Some(overflow::dangling(&blob)),
             }
         }
         Err(gone.unwrap_or_else(|| Error::new(ErrorKind::NotFound)))
     }
 
-    /// Writes a list that must be as it was read; false if it is not. An empty one is deleted (P-4.3).
+    /// Writes a list that must not have changed since it was read; false if it has. An empty list is deleted (P-4.3).
     pub(super) async fn write_list(
         &self,
         number: usize,
@@ -106,7 +106,7 @@ impl<T: TableEntity> ListTable<T> {
         }
     }
 
-    /// Writes a list that is an entity.
+    /// Writes a list in an entity.
     async fn write_row(
         &self,
         def: &ListDef,
@@ -156,7 +156,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(Some((operation, blob)))
     }
 
-    /// Reads a row that holds a list: it is clear, also where entities must not be (E-6).
+    /// Reads a row with a list: it is not encrypted, even where entities must be (E-6).
     pub(super) async fn read_clear(
         &self,
         place: &EntityKey,
@@ -179,7 +179,7 @@ fn removed(outcome: Result<Deleted, Error>) -> Result<bool, Error> {
     }
 }
 
-/// That the list has changed is an answer. So is a lost one: the next round looks at what is there.
+/// A changed list is an answer. So is a lost one: the next round reads the list again.
 fn refused(error: Error) -> Result<bool, Error> {
     let is_answer = error.is_conflict()
         || error.is_precondition_failed()
@@ -187,7 +187,7 @@ fn refused(error: Error) -> Result<bool, Error> {
     if is_answer { Ok(false) } else { Err(error) }
 }
 
-/// The items of an entity that holds a list.
+/// The items in the entity of a list.
 fn items_of(def: &ListDef, row: Entity) -> Result<Vec<String>, Error> {
     let text = Fields::new(row).chunked::<Plain, String>(def.items)?;
     Ok(split(&text.unwrap_or_default(), ','))
@@ -198,7 +198,7 @@ pub(super) fn properties(def: &ListDef, items: &[String]) -> Properties {
     properties.push(INDEX_MARK, def.mark.into_value());
     let text = Value::String(Cow::Owned(join(items, ',')));
     push_chunked(&mut properties, Cow::Borrowed(def.items), text);
-    // Nothing of an item is encrypted (E-50).
+    // Items are not encrypted (E-50).
     properties.mark_sealed();
     properties
 }

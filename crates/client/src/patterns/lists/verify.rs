@@ -1,4 +1,4 @@
-//! Finding and mending lists that are not as their entities say (P-0.5).
+//! Finds and repairs lists that are inconsistent with their entities (P-0.5).
 
 use super::ListTable;
 use super::note::Entry;
@@ -13,9 +13,9 @@ use crate::table::Table;
 use lazuli_model::EntityKey;
 
 impl<T: TableEntity> ListTable<T> {
-    /// Items that are missing in a list, or that no entity justifies. More than `max` are an error. Reads the whole
-    /// table, each list once for each of its entities, and each entity once for each list it is in; may run beside
-    /// writers, of which it may report what lags.
+    /// Items that are missing in a list, or that no entity justifies. Fails if there are more than `max`. Reads the
+    /// whole table, each list once for each of its entities, and each entity once for each of its lists. Writers may
+    /// run concurrently; lists that lag behind them may be reported.
     pub async fn verify(&self, max: usize) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
         let each = |wrong: Wrong| {
@@ -29,7 +29,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(findings)
     }
 
-    /// One page of what [`ListTable::verify`] does, from the beginning or where another ended.
+    /// One page of [`ListTable::verify`], from the beginning or where an earlier page ended.
     pub async fn verify_page(
         &self,
         resume: Option<&SearchToken>,
@@ -39,8 +39,8 @@ impl<T: TableEntity> ListTable<T> {
         Ok(SearchPage { findings, looked_at, next })
     }
 
-    /// Mends what [`ListTable::verify`] finds, and fills a list that was declared when entities existed already.
-    /// Returns how many items it put in or took out.
+    /// Repairs what [`ListTable::verify`] finds, and fills a list that was declared after entities had been written.
+    /// Returns how many items it added or removed.
     pub async fn repair(&self) -> Result<usize, Error> {
         let (mut mended, mut token) = (0, None);
         loop {
@@ -53,7 +53,7 @@ impl<T: TableEntity> ListTable<T> {
         }
     }
 
-    /// One page of what [`ListTable::repair`] does: how many items it put in or took out, and where to go on.
+    /// One page of [`ListTable::repair`]: how many items it added or removed, and where to continue.
     pub async fn repair_page(
         &self,
         resume: Option<&SearchToken>,
@@ -68,7 +68,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok((mended, page.next))
     }
 
-    /// What is wrong with a list that is a row, or with the lists that an entity should be in.
+    /// The findings about a list in a row, or about the lists that an entity should be in.
     async fn check_row(&self, row: Loaded<Entity>) -> Result<Vec<Wrong>, Error> {
         let key = row.loaded_key().clone();
         if let Some(mark) = mark_of(&row) {
@@ -78,7 +78,7 @@ impl<T: TableEntity> ListTable<T> {
             return self.check_items(number, &key, items).await;
         }
         let mut all = Vec::new();
-        // A row of another type has no lists of ours.
+        // A row of another type has no lists.
         let row = self.opened(row).await?;
         for entry in self.entries_of_row(row.into_inner()).unwrap_or_default() {
             let list = self.read_list(entry.number, &entry.place).await?;
@@ -90,7 +90,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(all)
     }
 
-    /// All rows as they are stored: entities may have to be encrypted, and lists are not (E-6).
+    /// All rows as they are stored: entities may have to be encrypted, but lists are not (E-6).
     fn stored(&self) -> Table<Entity> {
         Table::new(self.rows.account.unprotected(), self.rows.name.clone())
     }
@@ -100,13 +100,13 @@ impl<T: TableEntity> ListTable<T> {
         account.1.open(row, &account.0.env, T::PROPERTIES, &[]).await
     }
 
-    /// One page of the blobs of a list: those of the containers that entities name, one container after the other.
+    /// One page of the blobs of a list, in the containers that entities name, one container after the other.
     async fn check_blobs(
         &self,
         number: usize,
         page: Option<&str>,
     ) -> Result<PartPage<Wrong>, Error> {
-        // A container, and its page if it is not the first.
+        // A container, and the page within it unless it is the first.
         let (container, marker) = match page {
             None => (self.container_after(number, None).await?, None),
             Some(page) => match page.split_once('/') {
@@ -134,7 +134,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(PartPage { findings, looked_at, next })
     }
 
-    /// The first container that entities name for a list, by its name, after another. Reads the whole table.
+    /// The next container, by name, that entities name for a list. Reads the whole table.
     async fn container_after(
         &self,
         number: usize,
@@ -190,14 +190,14 @@ impl<T: TableEntity> ListTable<T> {
     }
 }
 
-/// An item that is not as its entity says.
+/// An item that is inconsistent with its entity.
 struct Wrong {
     finding: Finding,
     primary: EntityKey,
     entry: Entry,
 }
 
-/// The search of the table, and then of the blobs of each list that is in blobs.
+/// Checks the table, and then the blobs of each list that is in blobs.
 struct Items<'a, T>(&'a ListTable<T>);
 
 impl<T: TableEntity> Items<'_, T> {
@@ -222,7 +222,7 @@ impl<T: TableEntity> search::Search for Items<'_, T> {
     }
 }
 
-/// The mark of a row that is no entity.
+/// The mark of a row that is not an entity.
 fn mark_of(row: &Entity) -> Option<String> {
     row.str(INDEX_MARK).ok().map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Works on the notes that writers left.
+//! Handles the notes that writers left.
 
 use super::ListTable;
 use super::note::{Note, kind};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::patterns::notes::{self, Settled};
 use crate::queue::Queue;
 
-/// Works on the notes of one type. Several may run at one time.
+/// Handles the notes of one type. Several may run concurrently.
 #[derive(Clone, Debug)]
 #[must_use = "a worker does nothing before `run`"]
 pub struct ListWorker<T> {
@@ -16,7 +16,7 @@ pub struct ListWorker<T> {
 }
 
 impl<T: TableEntity> ListTable<T> {
-    /// What works on the notes.
+    /// The worker for the notes.
     pub fn worker(&self) -> Result<ListWorker<T>, Error> {
         let queue = self.queue.clone();
         let queue = queue.ok_or_else(|| Error::config("without notes there is no worker"))?;
@@ -25,12 +25,12 @@ impl<T: TableEntity> ListTable<T> {
 }
 
 impl<T: TableEntity> ListWorker<T> {
-    /// Works until `stop` is ready.
+    /// Runs until `stop` completes.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         notes::run(&self.queue, self, stop).await
     }
 
-    /// Works on all notes that are due, and returns how many there were.
+    /// Handles all notes that are due, and returns how many there were.
     pub async fn run_until_idle(&self) -> Result<u64, Error> {
         notes::run_until_idle(&self.queue, self).await
     }

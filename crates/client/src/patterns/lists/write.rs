@@ -1,4 +1,4 @@
-//! Writes of an entity and of the lists it is in (P-4.3 to P-4.5).
+//! Writes an entity and the lists it is in (P-4.3 to P-4.5).
 
 use super::note::Entry;
 use super::{ATTEMPTS, ListTable, items, overflow, reconcile, store};
@@ -15,7 +15,7 @@ use crate::update::{Change, pause};
 use crate::write::WriteVerb;
 use lazuli_model::EntityKey;
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListsWritten {
@@ -23,28 +23,28 @@ pub struct ListsWritten {
     pub pending: bool,
 }
 
-/// Where an entity was listed and where it is to be.
+/// Where an entity was listed, and where it is to be listed.
 struct Move {
     old: Vec<Entry>,
     new: Vec<Entry>,
 }
 
 impl<T: TableEntity> ListTable<T> {
-    /// Inserts an entity, and puts it into its lists.
+    /// Inserts an entity, and adds it to its lists.
     pub async fn insert(&self, value: &T) -> Result<ListsWritten, Error> {
         let entries = Move { old: Vec::new(), new: self.entries(value)? };
         let write = Operation::write(WriteVerb::Insert, encode_whole(value), None)?;
         self.write("insert", write, entries).await
     }
 
-    /// Replaces an entity that was read, if it has not changed since, and moves it between lists if its value is
-    /// another.
+    /// Replaces an entity that was read, if it has not changed since, and moves it between lists if its value has
+    /// changed.
     pub async fn replace(&self, loaded: &Loaded<T>) -> Result<ListsWritten, Error> {
         let (key, properties) = encode_whole(&**loaded)?;
         if key != *loaded.loaded_key() {
             return Err(Error::config("a replace cannot change the key"));
         }
-        // What it was when it was read, whatever the value is now.
+        // As of when it was read, even if the value has been modified since.
         let old = self.read_entries(loaded).await?;
         let entries = Move { old, new: self.entries(loaded)? };
         let etag = Some(loaded.etag().as_str());
@@ -53,14 +53,15 @@ impl<T: TableEntity> ListTable<T> {
         self.write("replace", write, entries).await
     }
 
-    /// Deletes an entity that was read, if it has not changed since, and takes it out of its lists.
+    /// Deletes an entity that was read, if it has not changed since, and removes it from its lists.
     pub async fn delete(&self, loaded: &Loaded<T>) -> Result<ListsWritten, Error> {
         let entries = Move { old: self.read_entries(loaded).await?, new: Vec::new() };
         let write = Operation::remove(loaded.loaded_key().clone(), loaded.etag().as_str());
         self.write("delete", write, entries).await
     }
 
-    /// Reads an entity, applies `change`, and writes it back if it has not changed meanwhile; otherwise starts over.
+    /// Reads an entity, applies `change`, and writes it back if it has not changed in the meantime; otherwise starts
+    /// over.
     pub async fn update_with<F>(&self, key: Key<T>, mut change: F) -> Result<ListsWritten, Error>
     where
         F: FnMut(&mut T) -> Result<Change, BoxError> + Send,
@@ -91,7 +92,7 @@ impl<T: TableEntity> ListTable<T> {
         Err(place(Error::new(ErrorKind::Contended { attempts: ATTEMPTS })))
     }
 
-    /// The lists of the version that was read: one point read. If it is another one by now, the write fails anyway.
+    /// The lists of the version that was read: one point read. If the entity has changed since, the write fails anyway.
     async fn read_entries(&self, loaded: &Loaded<T>) -> Result<Vec<Entry>, Error> {
         match self.rows.get(loaded.loaded_key().clone()).await? {
             Some(row) if row.etag() == loaded.etag() => self.entries_of_row(row.into_inner()),
@@ -111,7 +112,7 @@ impl<T: TableEntity> ListTable<T> {
         let place = |error: Error| error.at(verb, Some(self.rows.name()), Some(&key));
         let is_beside =
             |entry: &&Entry| self.def(entry.number).is_ok_and(|def| def.home == ListHome::Beside);
-        // Those that stay as they are, are left alone.
+        // Unchanged entries need no write.
         let changed = |from: &[Entry], to: &[Entry]| -> Vec<Entry> {
             from.iter().filter(|entry| !to.contains(entry)).cloned().collect()
         };
@@ -126,7 +127,7 @@ impl<T: TableEntity> ListTable<T> {
         Ok(ListsWritten { pending })
     }
 
-    /// Writes the entity and the lists beside it in one transaction, again if others changed a list meanwhile.
+    /// Writes the entity and the lists in its partition in one transaction, retrying if others change a list.
     async fn commit(
         &self,
         key: &EntityKey,
@@ -145,7 +146,7 @@ impl<T: TableEntity> ListTable<T> {
                 let def = self.def(entry.number)?;
                 let list = self.read_list(entry.number, &entry.place).await?;
                 let mut items = list.as_ref().map(|list| list.items.clone()).unwrap_or_default();
-                // Written even if it is so already: a list that somebody else mends meanwhile must not be.
+                // Written even if nothing changes, so that a concurrent repair of the list fails.
                 items::set(&mut items, &entry.item, is_in);
                 let write = self.operation(def, &entry.place, &items, list.as_ref()).await?;
                 if let Some((write, blob)) = write {
@@ -183,7 +184,7 @@ impl<T: TableEntity> ListTable<T> {
                         None => error,
                     });
                 }
-                // The entity itself is the first (P-4.4).
+                // The entity itself is operation 0 (P-4.4).
                 ErrorKind::Batch { index: Some(0) } => return Err(as_lone(error)),
                 ErrorKind::Batch { index: Some(_) } => {}
                 _ => return Err(error),

@@ -1,4 +1,4 @@
-//! Deleting the tables of periods that are over (P-8.2, P-8.3, P-8.6).
+//! Deletes the tables of past periods (P-8.2, P-8.3, P-8.6).
 
 use super::{Periodic, Timed};
 use crate::error::Error;
@@ -8,18 +8,19 @@ use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpiryCost {
-    /// The tables, each of which is deleted by one request.
+    /// The tables; deleting each takes one request.
     pub tables: Vec<String>,
     /// The entities in them.
     pub entities: u64,
-    /// The transactions that would delete the entities one by one, by partition, at best.
+    /// The least number of transactions, by partition, that would delete the entities one by one.
     pub transactions: u64,
 }
 
 impl<T: Timed> Periodic<T> {
     /// The tables that [`Periodic::expire`] would delete: one request.
     ///
-    /// A table counts only if its name is the base and exactly the digits of a period; all others are left alone.
+    /// A table counts only if its name is the base followed by exactly the digits of a period; all others are left
+    /// alone.
     pub async fn expired_tables(&self) -> Result<Vec<String>, Error> {
         if self.retention.is_none() {
             return Err(Error::config("nothing expires: say how long with `keep`"));
@@ -33,8 +34,8 @@ impl<T: Timed> Periodic<T> {
         Ok(names.into_iter().filter(is_expired).collect())
     }
 
-    /// Deletes the tables of expired periods, oldest first, and returns their names. One request for the list and
-    /// one for each table. Others may do the same at the same time; one that was interrupted is run again.
+    /// Deletes the tables of expired periods, oldest first, and returns their names. One request for the list and one
+    /// for each table. Several programs may run it concurrently; after an interruption it can be run again.
     pub async fn expire(&self) -> Result<Vec<String>, Error> {
         let mut gone = Vec::new();
         for name in self.expired_tables().await? {
@@ -45,8 +46,8 @@ impl<T: Timed> Periodic<T> {
         Ok(gone)
     }
 
-    /// What it would cost to delete the entities of expired periods one by one. It reads the keys of all of them: not
-    /// for every day.
+    /// The cost of deleting the entities of expired periods one by one. Reads the keys of all of them: not for
+    /// everyday use.
     pub async fn explain_expiry(&self) -> Result<ExpiryCost, Error> {
         let tables = self.expired_tables().await?;
         let (mut entities, mut transactions) = (0, 0);

@@ -1,4 +1,4 @@
-//! Queries over the tables of several periods, as if they were one (P-8.5).
+//! Queries the tables of several periods as if they were one (P-8.5).
 
 use super::{Periodic, Timed};
 use crate::entity::Loaded;
@@ -10,24 +10,24 @@ use lazuli_model::Timestamp;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Tables that one query reads.
+/// The most tables that one query reads.
 const TABLES_MAX: usize = 400;
-/// Tables whose first pages are fetched at one time.
+/// Tables whose first pages are fetched concurrently.
 const AT_ONCE: usize = 8;
-/// Entities that wait, at most, in the pages of tables that are merged: unless they are more than 400.
+/// The most entities buffered when tables are merged, for up to 400 tables.
 const ENTITIES_HELD: usize = 4000;
 const PAGE_MAX: usize = 1000;
 
-/// In which order the tables are read.
+/// The order in which the tables are read.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
-    /// All at once, merged by key.
+    /// All concurrently, merged by key.
     Key,
     OldestFirst,
     NewestFirst,
 }
 
-/// A query over several tables that is being described.
+/// A query over several tables, not sent yet.
 #[must_use = "nothing is sent before the stream is polled"]
 pub struct PeriodicQuery<T> {
     tables: Periodic<T>,
@@ -41,8 +41,8 @@ impl<T: Timed> PeriodicQuery<T> {
         Self { tables, selection, times, order: Order::Key }
     }
 
-    /// Reads one table after the other from the newest on, each in key order: for row keys that begin with inverted
-    /// ticks, of which it gives the newest entities without opening the older tables.
+    /// Reads one table after the other from the newest on, each in key order. With row keys that begin with inverted
+    /// ticks, this returns the newest entities without reading older tables.
     pub fn newest_first(self) -> Self {
         Self { order: Order::NewestFirst, ..self }
     }
@@ -52,7 +52,7 @@ impl<T: Timed> PeriodicQuery<T> {
         Self { order: Order::OldestFirst, ..self }
     }
 
-    /// The entities, one by one: in key order over all tables, unless said otherwise.
+    /// The entities, one by one, by default in key order over all tables.
     pub fn stream(mut self) -> PeriodicEntities<T> {
         let (sources, fault) = match self.sources() {
             Ok(sources) => (sources, None),
@@ -61,7 +61,7 @@ impl<T: Timed> PeriodicQuery<T> {
         PeriodicEntities { sources, times: self.times, merges: self.order == Order::Key, fault }
     }
 
-    /// All entities. More than `max` are an error.
+    /// All entities; fails if there are more than `max`.
     pub async fn collect_at_most(self, max: usize) -> Result<Vec<Loaded<T>>, Error> {
         let mut stream = self.stream();
         let mut all = Vec::new();
@@ -74,7 +74,7 @@ impl<T: Timed> PeriodicQuery<T> {
         Ok(all)
     }
 
-    /// The queries of all tables, in the order they are read.
+    /// The queries of all tables, in reading order.
     fn sources(&mut self) -> Result<VecDeque<Source<T>>, Error> {
         let mut tables = Vec::new();
         let mut time = self.times.start;
@@ -92,7 +92,7 @@ impl<T: Timed> PeriodicQuery<T> {
         if self.order == Order::NewestFirst {
             tables.reverse();
         }
-        // Every table that is merged holds a page.
+        // Each of the merged tables buffers a page.
         let page = match self.order {
             Order::Key => (ENTITIES_HELD / tables.len().max(1)).clamp(10, PAGE_MAX),
             Order::OldestFirst | Order::NewestFirst => PAGE_MAX,
@@ -109,13 +109,13 @@ impl<T: Timed> PeriodicQuery<T> {
 /// The entities of one table.
 struct Source<T> {
     entities: Entities<T>,
-    /// The next one.
+    /// The next entity.
     head: Option<Loaded<T>>,
     is_over: bool,
 }
 
 impl<T: Timed> Source<T> {
-    /// Fetches the next entity of a range of time. A table that does not exist is empty.
+    /// Fetches the next entity in a time range. A missing table counts as empty.
     async fn fill(&mut self, times: &Range<Timestamp>) -> Result<(), Error> {
         while self.head.is_none() && !self.is_over {
             match self.entities.try_next().await {

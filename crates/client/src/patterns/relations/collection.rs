@@ -1,4 +1,4 @@
-//! What a partition holds, of several types (P-12.2).
+//! The entities of a partition, of several types (P-12.2).
 
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::filter::partition;
 use crate::table::Table;
 use crate::union::Member;
 
-/// The entities of one partition, of whatever types, read by one query.
+/// The entities of one partition, of any types, read by one query.
 ///
 /// ```no_run
 /// # use lazuli_client::prelude::*;
@@ -24,7 +24,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Reads a partition: one request for each 1,000 rows. More than `rows_max` are an error.
+    /// Reads a partition: one request for each 1,000 rows. Fails if there are more than `rows_max` rows.
     pub async fn read<T: TableEntity>(
         table: &Table<T>,
         partition_key: &str,
@@ -44,7 +44,7 @@ impl Collection {
         decoded.filter_map(Result::transpose).collect()
     }
 
-    /// The entity of a type that a partition has one of; `None` if it has none. Two are an error.
+    /// The only entity of a type in the partition; `None` if there is none. Fails if there are several.
     pub fn one<T: TableEntity>(&self) -> Result<Option<Loaded<T>>, Error> {
         let mut all = self.all()?;
         match all.len() {
@@ -53,7 +53,7 @@ impl Collection {
         }
     }
 
-    /// All rows as they are, but for the copies of indexes.
+    /// All rows except index copies, undecoded.
     pub fn rows(&self) -> &[Loaded<Entity>] {
         &self.rows
     }

@@ -11,7 +11,7 @@ use crate::union::Member;
 use lazuli_model::EntityKey;
 use serde::{Deserialize, Serialize};
 
-/// Writes two entities of one partition that name each other: one transaction, under both versions. The
+/// Writes two entities of one partition that link to each other: one transaction, conditional on both versions. The
 /// caller sets their links.
 pub async fn link_pair<A, B>(
     table: &Table<A>,
@@ -32,7 +32,7 @@ where
         let written = transaction.replace(first).and_then(|()| transaction.replace(second));
         async move { written }
     };
-    // What was read does not change: another attempt would fail alike.
+    // The versions that were read stay the same: another attempt would also fail.
     match table.transact(partition, write).attempts(1).await {
         Err(error) if matches!(error.kind(), ErrorKind::Contended { .. }) => {
             Err(error.with_kind(ErrorKind::PreconditionFailed))
@@ -41,18 +41,18 @@ where
     }
 }
 
-/// One end of a link both ways.
+/// One end of a two-way link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct End {
     table: String,
     partition: String,
     row: String,
-    /// What the names of the link's two properties begin with.
+    /// The prefix of the link's two properties.
     property: String,
 }
 
-/// The job (P-3) that makes two entities of different partitions or tables name each other. It may run any
-/// number of times; both entities must exist.
+/// The job (P-3) that links two entities of different partitions or tables to each other. It may run any number of
+/// times; both entities must exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkBoth {
     first: End,
@@ -60,8 +60,7 @@ pub struct LinkBoth {
 }
 
 impl LinkBoth {
-    /// Sets the link that `first` has under the property `first_property`, and that of `second` under
-    /// `second_property`.
+    /// Sets the link of `first` in the property `first_property`, and that of `second` in `second_property`.
     pub fn new<A: TableEntity, B: TableEntity>(
         (first_table, first, first_property): (&Table<A>, &EntityKey, &str),
         (second_table, second, second_property): (&Table<B>, &EntityKey, &str),
@@ -103,10 +102,10 @@ impl Job for LinkBoth {
     }
 }
 
-/// The link that an entity of type `B` has to one of type `A`.
+/// Returns the link of an entity of type `B` to one of type `A`.
 type LinkOf<A, B> = dyn Fn(&B) -> Option<&Link<A>> + Sync;
 
-/// Entities whose links name nothing, or are not answered by a link back. Reads both tables as far as links
+/// Entities whose links lead nowhere, or are not matched by a link back. Reads both tables as far as links
 /// lead.
 pub async fn broken_links<A: TableEntity, B: TableEntity>(
     table: &Table<A>,

@@ -1,4 +1,4 @@
-//! A small table in memory, to join with (P-12.4).
+//! A small table cached in memory, for joins (P-12.4).
 
 use crate::entity::{Loaded, TableEntity};
 use crate::error::Error;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A table that is small and changes rarely, read once and kept in memory.
+/// A small table that changes rarely, read once and cached in memory.
 ///
-/// When it is older than [`Lookup::refresh_every`], the next look starts a refresh and is answered from the old
-/// copy. Clones share the copy.
+/// When the cache is older than [`Lookup::refresh_every`], the next lookup starts a refresh but is answered from the
+/// old cache. Clones share the cache.
 #[derive(Debug)]
 pub struct Lookup<T> {
     table: Table<T>,
@@ -26,7 +26,7 @@ pub struct Lookup<T> {
 #[derive(Debug)]
 struct State<T> {
     copy: Mutex<Option<Copy<T>>>,
-    /// One load for many waiters.
+    /// Held during a load, which all waiting callers share.
     loading: tokio::sync::Mutex<()>,
     is_refreshing: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl<T> Clone for Lookup<T> {
 }
 
 impl<T: TableEntity + Sync> Lookup<T> {
-    /// A look-up that loads the table when it is first asked: at most 10,000 entities, again after 5 minutes.
+    /// A lookup that loads the table on first use: at most 10,000 entities, refreshed after 5 minutes.
     pub fn new(table: &Table<T>) -> Self {
         let state = State {
             copy: Mutex::new(None),
@@ -60,7 +60,7 @@ impl<T: TableEntity + Sync> Lookup<T> {
         }
     }
 
-    /// How old the copy may get.
+    /// The age at which the cache is refreshed.
     #[must_use]
     pub fn refresh_every(self, age: Duration) -> Self {
         Self { refresh_every: age, ..self }
@@ -72,12 +72,12 @@ impl<T: TableEntity + Sync> Lookup<T> {
         Self { rows_max: entities, ..self }
     }
 
-    /// The entity with a key, without a request but for the first time.
+    /// The entity with a key, without a request except the first time.
     pub async fn get(&self, key: &Key<T>) -> Result<Option<Arc<Loaded<T>>>, Error> {
         Ok(self.rows().await?.get(key.as_entity_key()).cloned())
     }
 
-    /// How many entities there are.
+    /// The number of entities.
     pub async fn count(&self) -> Result<usize, Error> {
         Ok(self.rows().await?.len())
     }
@@ -88,7 +88,7 @@ impl<T: TableEntity + Sync> Lookup<T> {
         self.load().await.map(drop)
     }
 
-    /// Pairs entities of a stream with those that `key` names.
+    /// Pairs the entities of a stream with those that `key` refers to.
     pub fn join<U, F>(&self, stream: Entities<U>, key: F) -> Joined<U, T, F>
     where
         F: Fn(&U) -> Result<Key<T>, KeyError>,
@@ -110,7 +110,7 @@ impl<T: TableEntity + Sync> Lookup<T> {
         }
     }
 
-    /// The copy, and its age.
+    /// The cache, and its age.
     #[expect(clippy::type_complexity, reason = "the copy as it is kept")]
     fn copy(&self) -> Option<(Arc<HashMap<EntityKey, Arc<Loaded<T>>>>, Duration)> {
         let copy = self.state.copy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +148,7 @@ impl<T: TableEntity + Sync> Lookup<T> {
     }
 }
 
-/// A stream whose entities are paired with those of a look-up.
+/// A stream whose entities are paired with those of a lookup.
 #[must_use = "nothing is read before `try_next`"]
 pub struct Joined<U, T, F> {
     lookup: Lookup<T>,

@@ -1,4 +1,4 @@
-//! Entities that belong to another one (P-12.1).
+//! Entities that belong to another entity (P-12.1).
 
 use crate::entity::Loaded;
 use crate::error::{Error, ErrorKind};
@@ -8,12 +8,12 @@ use crate::table::Table;
 use futures_util::future::try_join;
 use std::future::IntoFuture;
 
-/// A child and its parent, if that exists.
+/// A child and its parent, if the parent exists.
 type Family<T> = (Loaded<T>, Option<Loaded<<T as HasParent>::Parent>>);
 
 impl<T: HasParent> Table<T> {
-    /// Reads an entity and its parent: two point reads, at one time if the child's key tells the parent's.
-    /// `None` if the child does not exist.
+    /// Reads an entity and its parent: two point reads, concurrent if the child's key determines the parent's. `None`
+    /// if the child does not exist.
     pub async fn with_parent(
         &self,
         parents: &Table<T::Parent>,
@@ -29,8 +29,8 @@ impl<T: HasParent> Table<T> {
         Ok(Some((child, parent)))
     }
 
-    /// Inserts an entity whose parent must exist, in the same table and partition: one point read and one
-    /// transaction, which fails if the parent goes meanwhile. [`ErrorKind::BrokenLink`] if it does not exist.
+    /// Inserts an entity whose parent must exist, in the same table and partition: one point read and one transaction,
+    /// which fails if the parent is deleted in between. [`ErrorKind::BrokenLink`] if the parent does not exist.
     pub async fn insert_with_parent(&self, value: &T) -> Result<(), Error>
     where
         T: Clone + Sync,
@@ -54,7 +54,7 @@ impl<T: HasParent> Table<T> {
                 transaction.insert(&value)
             }
         };
-        // An entity that is there already is no race: it is said at once.
+        // An entity that exists already is not a race, so it is reported at once.
         match self.transact(key.partition.as_str(), insert).await {
             Err(error) if matches!(error.kind(), ErrorKind::Contended { .. }) => {
                 match self.get(Key::<T>::new(key.clone())).await? {

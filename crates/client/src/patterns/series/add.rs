@@ -1,4 +1,4 @@
-//! Increases of a point, each made exactly once (P-9.2).
+//! Adds to a point, exactly once (P-9.2).
 
 use super::{DataSeries, SeriesPoint, SeriesTable, SeriesValue, shard_key};
 use crate::entity::{ETag, Entity, Loaded, Properties};
@@ -11,7 +11,7 @@ use lazuli_model::{EntityKey, Guid};
 
 /// Ids of increases that a row keeps.
 const WINDOW: usize = 32;
-/// Rounds of an increase that others disturb.
+/// Attempts of an increase that other clients disturb.
 const ATTEMPTS: u32 = 32;
 
 /// An increase that is under way.
@@ -19,25 +19,26 @@ struct Increase<'a, S: DataSeries> {
     table: &'a SeriesTable<S>,
     point: &'a SeriesPoint<S>,
     amount: S::Value,
-    /// The same on all rounds, so that any of them that was carried out is found.
+    /// The same in all rounds, so that an increase is recognized whichever round wrote it.
     own: Guid,
-    /// A write whose outcome is not known.
+    /// A write whose outcome is unknown.
     sent: Option<Sent>,
 }
 
 /// What a write was based on: the row as it was read.
 struct Sent {
     ids: WriteIds,
-    /// `None` if there was no row.
+    /// `None` if the row did not exist.
     etag: Option<ETag>,
 }
 
 impl<S: DataSeries> SeriesTable<S> {
-    /// Adds to a point, exactly once: reads the row and merges one property under its version, again if others came
-    /// between. The row keeps the ids of the last 32 increases, by which one whose response was lost is found.
+    /// Adds to a point, exactly once: reads the row and merges one property conditionally on its version, retrying if
+    /// another client wrote in between. The row keeps the ids of the last 32 increases, so that one whose answer was
+    /// lost is recognized.
     ///
-    /// An error of kind [`ErrorKind::OutcomeUnknown`] says that it is not known whether it was added: more than 32
-    /// others were, or the service could not be asked.
+    /// An error of kind [`ErrorKind::OutcomeUnknown`] means that the amount may or may not have been added: more than
+    /// 32 increases followed, or the service could not be reached.
     pub async fn add(&self, point: &SeriesPoint<S>, amount: S::Value) -> Result<(), Error> {
         let place = |error: Error| error.at("add", Some(self.rows.name()), Some(&point.key));
         let env = &self.rows.account.0.env;
@@ -53,7 +54,7 @@ impl<S: DataSeries> SeriesTable<S> {
                 }
                 Err(error) => return Err(place(error)),
             }
-            // A write on its way may still arrive: then another row would count it twice.
+            // A write under way may still arrive: adding to another row would count it twice.
             if increase.sent.is_none() {
                 key = increase.choose_row().map_err(place)?;
             }
@@ -67,13 +68,13 @@ impl<S: DataSeries> SeriesTable<S> {
 }
 
 impl<S: DataSeries> Increase<'_, S> {
-    /// One of the rows that share the increases.
+    /// Chooses one of the rows that share the increases.
     fn choose_row(&self) -> Result<EntityKey, Error> {
         let env = &self.table.rows.account.0.env;
         Ok(shard_key::<S>(&self.point.key, env.below(u64::from(S::SHARDS)))?)
     }
 
-    /// One round; false if somebody came between, or the outcome is to be looked up.
+    /// One round; false if another client came in between, or the outcome has to be checked.
     async fn round(&mut self, key: &EntityKey) -> Result<bool, Error> {
         let found = self.table.rows.get(key.clone()).await?;
         let ids = found.as_ref().map(|row| row.write_ids().clone()).unwrap_or_default();
@@ -82,13 +83,13 @@ impl<S: DataSeries> Increase<'_, S> {
             return Ok(true);
         }
         if let Some(sent) = &self.sent {
-            // Increases only ever put their id before those they read. So a list that has never been full, or that
-            // still has the newest id of then, lacks no later one. A row that is gone holds no increase.
+            // Increases only put their id in front of those they read. So a list that has never been full, or that
+            // still has the newest id of that time, includes all later ones. A row that is gone has no increase.
             let is_complete = ids.len() < WINDOW || ids.follows(&sent.ids);
             if !is_complete {
                 return Err(Error::new(ErrorKind::OutcomeUnknown));
             }
-            // It was not carried out, and the version that it asks for will not come back.
+            // It was not carried out, and the version that it requires will not come back.
             if etag.is_some() && etag != sent.etag {
                 self.sent = None;
             }
@@ -111,7 +112,7 @@ impl<S: DataSeries> Increase<'_, S> {
         }
     }
 
-    /// The merge of the sum, or the insert of the first.
+    /// The merge of the sum, or the insert of the first value.
     fn write(
         &self,
         key: &EntityKey,
@@ -139,7 +140,7 @@ impl<S: DataSeries> Increase<'_, S> {
         };
         let write =
             Write::new(&rows.account, &rows.name, verb, Ok((key.clone(), properties)), etag);
-        // What is there and has our id is ours.
+        // A row with our id is ours.
         Ok(write.trusting_content(true))
     }
 }

@@ -1,4 +1,4 @@
-//! Reads of a series: a row, the last points, a range of time (P-9.3, P-9.5).
+//! Reads a series: a row, the last points, a time range (P-9.3, P-9.5).
 
 use super::{
     DataSeries, SeriesOf, SeriesPoint, SeriesTable, SeriesValue, period_ticks, point_name,
@@ -13,24 +13,24 @@ use lazuli_model::{EntityKey, Timestamp};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Points that one read returns.
+/// The most points that one read returns.
 const POINTS_MAX: u64 = 1_000_000;
 
-/// The points of rows, by the row's key without the number of a shard.
+/// The points of rows, by the row's key without a shard suffix.
 type Rows<V> = HashMap<String, Vec<Option<V>>>;
 
-/// Points in order, each with the time at which it begins.
+/// Points in order, each with its start time.
 type Points<S> = Vec<(Timestamp, Option<<S as DataSeries>::Value>)>;
 
 impl<S: DataSeries> SeriesTable<S> {
-    /// The row that holds a point: all its values. One point read, or one query of the shards.
+    /// The row of a point, with all its values. One point read, or one query if there are shards.
     pub async fn row(&self, point: &SeriesPoint<S>) -> Result<S::Row, Error> {
         let place = |error: Error| error.at("row", Some(self.rows.name()), Some(&point.key));
         let points = self.read_row(&point.key).await.map_err(place)?;
         S::Row::try_from(points).map_err(|_| place(Error::protocol("a row of another length")))
     }
 
-    /// The last `points` points, in order; the last one holds `now`. Up to two rows are point reads side by side,
+    /// The last `points` points, in order; `now` falls into the last one. Up to two rows are concurrent point reads,
     /// more are one query.
     pub async fn last(
         &self,
@@ -43,8 +43,8 @@ impl<S: DataSeries> SeriesTable<S> {
         self.placed_between(series, start..end).await
     }
 
-    /// The points that begin in a range of time, in order: `from` counts, `to` does not. A point that was never set
-    /// is `None`; zero is zero.
+    /// The points that begin in a time range, in order: `from` is inclusive, `to` exclusive. A point that was never set
+    /// is `None`, not zero.
     pub async fn range(
         &self,
         series: &SeriesOf<S>,
@@ -64,7 +64,7 @@ impl<S: DataSeries> SeriesTable<S> {
         points.map_err(|error| error.at("series", Some(self.rows.name()), None))
     }
 
-    /// The points from a tick on to another, both where points begin.
+    /// The points between two ticks, both at the beginning of a point.
     async fn between(&self, series: &SeriesOf<S>, ticks: Range<u64>) -> Result<Points<S>, Error> {
         let (step, period) = (step_ticks::<S>(), period_ticks::<S>());
         let count = ticks.end.saturating_sub(ticks.start) / step;
@@ -93,7 +93,7 @@ impl<S: DataSeries> SeriesTable<S> {
         Ok(points)
     }
 
-    /// The rows from one to another: point reads if they are at most two, else one query.
+    /// A range of rows: point reads if they are at most two, else one query.
     async fn read_rows(
         &self,
         first: &EntityKey,
@@ -140,13 +140,13 @@ impl<S: DataSeries> SeriesTable<S> {
     }
 }
 
-/// Rows from one to another, with their shards, whose keys end with `~` and digits.
+/// A range of rows, with their shards, whose keys end with `~` and digits.
 fn with_shards(first: &EntityKey, last: &EntityKey) -> Filter {
     let from = partition(first.partition.as_str()).and(row().ge(first.row.as_str()));
     from.and(row().lt(format!("{}~:", last.row.as_str())))
 }
 
-/// Adds the points of a row to those that are known.
+/// Adds the points of a row to those read so far.
 fn add_row<S: DataSeries>(
     rows: &mut Rows<S::Value>,
     name: &str,

@@ -1,4 +1,4 @@
-//! A value that many entities copy is written into all of them (P-5.3).
+//! Writes a value into all entities that have a copy of it (P-5.3).
 
 use crate::entity::{Entity, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -8,9 +8,8 @@ use crate::table::Table;
 use crate::update::Change;
 use std::sync::Arc;
 
-/// A change of many entities that is being described: for what is copied into all of them, such as the name of their
-/// department. It is not atomic, costs a read and a write for each entity that it changes, and goes on where it was
-/// interrupted.
+/// A change of many entities, for a value that is copied into all of them, such as the name of their department. It is
+/// not atomic, costs a read and a write for each entity that it changes, and continues where it was interrupted.
 #[must_use = "nothing is sent before `run`"]
 pub struct FanOut<T> {
     table: Table<T>,
@@ -19,8 +18,8 @@ pub struct FanOut<T> {
 }
 
 impl<T: TableEntity> FanOut<T> {
-    /// Changes the entities that a query finds. `change` returns whether there was something to change; it may run
-    /// again on an entity that has it already.
+    /// Changes the entities that a query finds. `change` returns whether there was anything to change; it may run again
+    /// on an entity that has been changed already.
     pub fn new(
         table: &Table<T>,
         query: Query<T>,
@@ -29,10 +28,10 @@ impl<T: TableEntity> FanOut<T> {
         Self { table: table.clone(), query, change: Arc::new(change) }
     }
 
-    /// Runs as the job `name`, whose progress is in the table `state`: after a crash it goes on with the page that was
-    /// not finished. `progress` is given how many entities were looked at in this run. Returns how many were changed.
+    /// Runs as the job `name`, whose progress is in the table `state`: after a crash it continues with the unfinished
+    /// page. `progress` receives the number of entities checked in this run. Returns how many were changed.
     ///
-    /// A job that was finished does nothing: another change has another name.
+    /// A finished job does nothing: another change needs another name.
     pub async fn run(
         self,
         name: &str,
@@ -50,13 +49,13 @@ impl<T: TableEntity> FanOut<T> {
                 let update = table.update_with(key, move |value: &mut T| {
                     Ok(if change(value) { Change::Write } else { Change::Keep })
                 });
-                // It sets and does not add: done twice it is done.
+                // It sets values instead of adding to them, so it may be repeated.
                 let outcome = update.idempotent().await;
                 let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 match outcome {
                     Ok(updated) if updated.change == Change::Write => *counts.0 += 1,
                     Ok(_) => {}
-                    // Gone meanwhile.
+                    // Deleted in the meantime.
                     Err(error) if *error.kind() == ErrorKind::NotFound => {}
                     Err(error) => return Err(error.into()),
                 }

@@ -1,11 +1,11 @@
-//! What derived summaries compute with (P-5.2).
+//! Arithmetic of derived summaries (P-5.2).
 
 use crate::entity::TableEntity;
 use lazuli_model::key_text::fnv1a;
 
-/// A whole number that can be added up: an integer, or one that may be absent.
+/// A number that can be summed: an integer, or an optional one.
 ///
-/// There is none for fractions: their sums depend on the order of the additions, so that a recount would give another one.
+/// Not implemented for floats: their sums depend on the order of additions, so a recount would differ.
 pub trait Amount {
     /// The number; 0 if it is absent.
     fn amount(&self) -> i128;
@@ -13,7 +13,7 @@ pub trait Amount {
 
 /// A field that holds a count or a sum.
 pub trait Total: Sized {
-    /// The sum. It wraps around: what is added and taken away again then leaves the same number, in any order.
+    /// The sum. It wraps around: then adding and subtracting the same amounts cancels out, in any order.
     fn plus(&self, amount: i128) -> Self;
 }
 
@@ -46,13 +46,13 @@ pub fn tally<T: Total>(total: &mut T, amount: i128) {
     *total = total.plus(amount);
 }
 
-/// Whether the latest value may be another one now: the source that had it has an earlier one, or none.
+/// Whether the latest value may have changed: the source that had it has an earlier one, or none.
 pub fn is_overtaken<T: Ord>(latest: &Option<T>, old: Option<T>, new: Option<T>) -> bool {
     old.is_some() && old >= *latest && new < old
 }
 
 /// The shard of an entity, by its row key.
 pub fn shard_of<T: TableEntity>(source: &T) -> u64 {
-    // A source without a valid key is not written: any shard will do.
+    // A source without a valid key is never written: any shard will do.
     source.key().map_or(0, |key| fnv1a(key.row.as_str().as_bytes()))
 }

@@ -1,10 +1,12 @@
-//! A union whose types declare what they keep of each other (P-15.3).
+//! A union whose types declare summaries of each other (P-15.3).
 
 use super::write::{self, Followers};
 use super::{ATTEMPTS, Held, Summarized, Summary};
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::key::Key;
+use crate::patterns::jobs::{JobError, MoveOutcome};
+use crate::patterns::relations::rehome::{self, Summaries};
 use crate::table::Table;
 use crate::tables::Tables;
 use crate::transaction::Transaction;
@@ -15,8 +17,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 impl Tables {
-    /// A table of all types of a union with `#[table(model)]`: writes of one type keep what the others declare of it, with
-    /// `count`, `sum`, `latest` and `copy`.
+    /// A table of all types of a union with `#[table(model)]`: writes of one type update what the others declare
+    /// about it, with `count`, `sum`, `latest` and `copy`.
     pub fn model<U: Model>(&self, name: &str) -> Result<ModelTable<U>, Error> {
         Ok(ModelTable { table: self.table(name)?, of: PhantomData })
     }
@@ -27,10 +29,10 @@ pub trait Model: Union {}
 
 /// A type of the model `U`. Implemented by `#[table(model)]`.
 pub trait MemberOf<U>: TableEntity + Sync {
-    /// Whether it keeps something of a type of the model.
+    /// Whether it summarizes a type of the model.
     const IS_SUMMARY: bool;
 
-    /// Brings what the types of the model keep of it up to date.
+    /// Updates the summaries of it that types of the model declare.
     fn follow<'a>(
         table: &'a Table<Entity>,
         tx: &'a Transaction,
@@ -38,10 +40,10 @@ pub trait MemberOf<U>: TableEntity + Sync {
         new: Option<&'a Self>,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Forgets what it follows.
+    /// Resets the values that it maintains.
     fn clear(&mut self);
 
-    /// Copies from the entities that it names, and guards them.
+    /// Copies from the entities that it refers to, and guards them.
     fn fill<'a>(&'a mut self, tx: &'a Transaction) -> BoxFuture<'a, Result<(), Error>>;
 }
 
@@ -84,8 +86,8 @@ pub trait MemberOf<U>: TableEntity + Sync {
 /// # }
 /// ```
 ///
-/// A summary is changed by `update_summary`. What it counts would be lost if it were replaced or deleted: a program that does
-/// so does not build. (The check is made when code is generated, so `cargo check` does not show it.)
+/// A summary is changed by `update_summary`. Replacing or deleting it would lose its counts: a program that does so
+/// does not build. (This is checked during code generation, so `cargo check` does not report it.)
 pub struct ModelTable<U> {
     table: Table<Entity>,
     of: PhantomData<fn() -> U>,
@@ -118,9 +120,23 @@ impl<U: Model, S: MemberOf<U>> Followers<S> for ModelTable<U> {
     }
 }
 
+impl<U: Model, S: MemberOf<U>> Summaries<S> for ModelTable<U> {
+    fn leave<'a>(
+        &'a self,
+        loaded: &'a Loaded<S>,
+        note: &'a Entity,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(write::leave(self, loaded, note))
+    }
+
+    fn join<'a>(&'a self, staged: &'a Loaded<S>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(write::join(self, staged))
+    }
+}
+
 impl<U: Model> ModelTable<U> {
-    /// Inserts an entity, and what follows from it. A summary that is inserted counts nothing, whatever it says: its sources
-    /// would have made it.
+    /// Inserts an entity, and updates its summaries. A summary is inserted with empty counts, whatever its value
+    /// says: if it had sources, it would exist already.
     pub async fn insert<T: MemberOf<U>>(&self, entity: &T) -> Result<(), Error> {
         if !T::IS_SUMMARY {
             return write::insert(self, entity).await;
@@ -146,13 +162,14 @@ impl<U: Model> ModelTable<U> {
         write::replace(self, loaded).await
     }
 
-    /// Deletes an entity that was read, if it has not changed since. Not a summary: its sources would not be counted again.
+    /// Deletes an entity that was read, if it has not changed since. Not a summary: its sources would not be counted
+    /// again.
     pub async fn delete<T: MemberOf<U>>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
         const { assert!(!T::IS_SUMMARY, "a summary stays as long as its sources") };
         write::delete(self, loaded).await
     }
 
-    /// Reads an entity, applies `change`, and writes it and what follows from it.
+    /// Reads an entity, applies `change`, and writes it and its summaries.
     pub async fn update_with<T, F>(&self, key: Key<T>, change: F) -> Result<(), Error>
     where
         T: MemberOf<U>,
@@ -162,8 +179,33 @@ impl<U: Model> ModelTable<U> {
         write::update_with(self, key, change).await
     }
 
+    /// A step of a job: gives the entity at `from` the key `to`, as [`relations::rehome`](crate::patterns::relations::rehome)
+    /// does. It leaves the summaries of the old partition in the transaction that takes it away, and comes to those of the new
+    /// one in the transaction that makes it visible there; between the two no summary counts it.
+    pub async fn rehome<T: MemberOf<U>>(
+        &self,
+        from: Key<T>,
+        to: Key<T>,
+        change: impl Fn(&mut T) + Sync,
+    ) -> Result<MoveOutcome, JobError> {
+        const { assert!(!T::IS_SUMMARY, "a summary stays with its sources") };
+        rehome::run(&self.table.retyped(), Some(self), from, to, change).await
+    }
+
+    /// Reads an entity that [`ModelTable::rehome`] may be moving from one key to the other, and finishes a move that was
+    /// committed: see [`relations::find_rehomed`](crate::patterns::relations::find_rehomed).
+    pub async fn find_rehomed<T: MemberOf<U>>(
+        &self,
+        from: Key<T>,
+        to: Key<T>,
+    ) -> Result<Option<Loaded<T>>, Error> {
+        const { assert!(!T::IS_SUMMARY, "a summary stays with its sources") };
+        rehome::find(&self.table.retyped(), Some(self), from, to).await
+    }
+
     /// Changes what a summary does not follow, such as which entity it names. One that it names is read in the same
-    /// transaction, must exist ([`ErrorKind::BrokenLink`]), and is copied from.
+    /// transaction, must exist ([`ErrorKind::BrokenLink`]), and is copied from. A change of what it follows, such as a count,
+    /// is refused.
     pub async fn update_summary<D, F>(&self, key: Key<D>, change: F) -> Result<(), Error>
     where
         D: MemberOf<U>,
@@ -174,7 +216,7 @@ impl<U: Model> ModelTable<U> {
             let row = tx.get(key.clone()).await?;
             let row = row.ok_or_else(|| Error::new(ErrorKind::NotFound))?;
             let mut held = Held::<D>::of_row(key, row)?;
-            change(&mut held.value);
+            held.change(change, <D as MemberOf<U>>::clear)?;
             held.value.fill(&tx).await?;
             held.write(&tx, key, key, false)
         });
@@ -187,19 +229,19 @@ impl<U: Model> ModelTable<U> {
         self.table.get(key).await
     }
 
-    /// One type and what another keeps of it: to add up shards, to verify and to recount.
+    /// A type and its summary by another: to add up shards, to verify and to recount.
     pub fn summarized<S: MemberOf<U>, D: Summary<S> + MemberOf<U>>(&self) -> Summarized<S, D> {
         Summarized::new(&self.table)
     }
 
-    /// All entities, for queries.
+    /// All entities, for queries: writes are refused.
     pub fn rows(&self) -> Table<U> {
         self.table.retyped()
     }
 }
 
-/// The verbs that a summary has not (P-5.2c). What is refused is refused when the code is generated, so that it is tested here and
-/// not among the declarations that do not compile. An employee is replaced, updated and deleted:
+/// The operations that a summary lacks (P-5.2c). Errors only occur during code generation, so they are tested here and
+/// not among the declarations that do not compile. An employee can be replaced, updated and deleted:
 ///
 /// ```
 /// # use lazuli_client::{BoxFuture, Change};
@@ -255,7 +297,7 @@ impl<U: Model> ModelTable<U> {
 /// # let _ = std::hint::black_box(write);
 /// ```
 ///
-/// A department is not:
+/// A department cannot:
 ///
 /// ```compile_fail,E0080
 /// # use lazuli_client::{BoxFuture, Change};
@@ -313,11 +355,11 @@ impl<U: Model> ModelTable<U> {
 #[cfg(doctest)]
 struct SummariesStay;
 
-/// Two types of a model: derived code asks whether the second is a summary of the first.
+/// Two types of a model: derived code uses it to find out whether the second is a summary of the first.
 pub struct Pair<S, D>(PhantomData<fn() -> (S, D)>);
 
 impl<S, D> Pair<S, D> {
-    /// The types say all.
+    /// All information is in the types.
     #[expect(clippy::new_without_default, reason = "only derived code makes one")]
     pub const fn new() -> Self {
         Self(PhantomData)
@@ -329,7 +371,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Pair<S, D> {
     pub const IS_SUMMARY: bool = true;
 }
 
-/// The constant of a pair whose second type is no summary of the first.
+/// The constant of a pair whose second type is not a summary of the first.
 pub trait NoSummary {
     /// It is not.
     const IS_SUMMARY: bool = false;
@@ -337,10 +379,10 @@ pub trait NoSummary {
 
 impl<S, D> NoSummary for Pair<S, D> {}
 
-/// What a pair does if the second type is a summary of the first. A method call prefers it to [`Unrelated`], whose receiver
-/// needs one more reference.
+/// The methods of a pair if the second type is a summary of the first. Method resolution prefers it to [`Unrelated`],
+/// whose receiver needs one more reference.
 pub trait Related<S, D> {
-    /// Brings the summary up to date.
+    /// Updates the summary.
     fn follow<'a>(
         &self,
         table: &'a Table<Entity>,
@@ -349,10 +391,10 @@ pub trait Related<S, D> {
         new: Option<&'a S>,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Forgets what the summary follows.
+    /// Resets what the summary maintains.
     fn clear(&self, summary: &mut D);
 
-    /// Copies from the source that the summary names.
+    /// Copies from the source that the summary refers to.
     fn fill<'a>(&self, summary: &'a mut D, tx: &'a Transaction)
     -> BoxFuture<'a, Result<(), Error>>;
 }
@@ -381,9 +423,9 @@ impl<S: TableEntity + Sync, D: Summary<S>> Related<S, D> for Pair<S, D> {
     }
 }
 
-/// What a pair does if the types have nothing to do with each other: nothing.
+/// The methods of a pair if the types are unrelated: they do nothing.
 pub trait Unrelated<S, D> {
-    /// Nothing follows.
+    /// Does nothing.
     fn follow<'a>(
         &self,
         _table: &'a Table<Entity>,
@@ -394,10 +436,10 @@ pub trait Unrelated<S, D> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Nothing is forgotten.
+    /// Does nothing.
     fn clear(&self, _summary: &mut D) {}
 
-    /// Nothing is copied.
+    /// Does nothing.
     fn fill<'a>(
         &self,
         _summary: &'a mut D,

@@ -1,4 +1,4 @@
-//! Checking a summary against its sources, and making it again (P-5.2, P-0.5).
+//! Verifies a summary against its sources, and recounts it (P-5.2, P-0.5).
 
 use super::{Held, Summarized, Summary, is_own, shard_end};
 use crate::Properties;
@@ -14,10 +14,10 @@ use crate::transaction::entity_of;
 use crate::update::pause;
 use lazuli_model::EntityKey;
 
-/// Rounds of a recount that writers disturb.
+/// Attempts of a recount that writers disturb.
 const ATTEMPTS: u32 = 8;
 
-/// The rows of a summary as they are, and what it should be.
+/// The actual rows of a summary, and its correct value.
 struct Counted<D> {
     rows: Vec<Loaded<Entity>>,
     found: Option<Properties>,
@@ -25,8 +25,8 @@ struct Counted<D> {
 }
 
 impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
-    /// Compares a summary with its sources; `None` if it is right. Reads the partition. May run beside writers: if one
-    /// of them came between, it reads again, up to eight times.
+    /// Compares a summary with its sources; `None` if it is correct. Reads the partition. Writers may run concurrently:
+    /// if one came in between, it reads again, up to eight times.
     pub async fn verify(&self, key: Key<D>) -> Result<Option<Finding>, Error> {
         let key = key.into_entity_key();
         let env = &self.table.account.0.env;
@@ -48,16 +48,16 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         Err(self.place(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }), "verify", &key))
     }
 
-    /// Makes a summary again from its sources, under the versions of its rows: a source that is written meanwhile, and
-    /// that matters, changes them, and the partition is read again. Shards become one row.
+    /// Recounts a summary from its sources, conditionally on the versions of its rows: a relevant write of a source
+    /// in the meantime changes them, and the partition is read again. Shards are merged into one row.
     pub async fn recount(&self, key: Key<D>) -> Result<(), Error> {
         let key = key.into_entity_key();
         let (account, table) = (&self.table.account, &self.table.name);
         let env = &account.0.env;
         for attempts in 1..=ATTEMPTS {
             let Some(counted) = self.count(&key).await? else { return Ok(()) };
-            // A shard that was made before the sources were read would be counted twice. One that is made after it
-            // counts what was not read.
+            // A shard created before the sources were read would be counted twice. One created later counts sources
+            // that were not read.
             if !self.is_unchanged(&key, &counted.rows).await? {
                 env.sleep(pause(env, attempts)).await;
                 continue;
@@ -94,7 +94,7 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         Err(self.place(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }), "recount", &key))
     }
 
-    /// Reads the rows of the summary, then all sources; `None` if there is neither.
+    /// Reads the rows of the summary, then all sources; `None` if there are neither.
     async fn count(&self, key: &EntityKey) -> Result<Option<Counted<D>>, Error> {
         let rows = self.rows_of(key).await?;
         let mut found: Option<D> = None;
@@ -131,13 +131,13 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
         Ok(Some(Counted { rows, found: found_properties, expected }))
     }
 
-    /// Whether the rows of a summary are as they were read.
+    /// Whether the rows of a summary are unchanged since they were read.
     async fn is_unchanged(&self, key: &EntityKey, rows: &[Loaded<Entity>]) -> Result<bool, Error> {
         let now = self.rows_of(key).await?;
         Ok(now.iter().map(Loaded::etag).eq(rows.iter().map(Loaded::etag)))
     }
 
-    /// The row of a summary, and those of its shards.
+    /// The row of a summary, and its shards.
     async fn rows_of(&self, key: &EntityKey) -> Result<Vec<Loaded<Entity>>, Error> {
         let from = partition(key.partition.as_str()).and(row().ge(key.row.as_str()));
         let range = from.and(row().lt(shard_end(key)));
@@ -146,5 +146,5 @@ impl<S: TableEntity + Sync, D: Summary<S>> Summarized<S, D> {
     }
 }
 
-/// The summary, its shards, and rows of others between them.
+/// Limit for the summary, its shards, and rows of others between them.
 const ROWS_MAX: usize = 10_000;

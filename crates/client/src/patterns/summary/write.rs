@@ -1,4 +1,4 @@
-//! Writes of sources, with what follows from them in the same transaction.
+//! Writes of sources, with their summaries in the same transaction.
 
 use super::ATTEMPTS;
 use crate::entity::{Entity, Loaded, TableEntity};
@@ -11,12 +11,12 @@ use crate::{BoxError, BoxFuture};
 use lazuli_model::EntityKey;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What is brought up to date in the transaction that writes a source.
+/// The summaries that are updated in the transaction that writes a source.
 pub(super) trait Followers<S>: Sync {
-    /// The table of the sources and of what follows them.
+    /// The table of the sources and their summaries.
     fn table(&self) -> &Table<Entity>;
 
-    /// Takes account of a source that was, and is now.
+    /// Accounts for a change of a source from an old to a new state.
     fn follow<'a>(
         &'a self,
         tx: &'a Transaction,
@@ -25,7 +25,7 @@ pub(super) trait Followers<S>: Sync {
     ) -> BoxFuture<'a, Result<(), Error>>;
 }
 
-/// Inserts a source: one read for each follower, and one transaction.
+/// Inserts a source: one read for each summary, and one transaction.
 pub(super) async fn insert<S, F>(followers: &F, source: &S) -> Result<(), Error>
 where
     S: TableEntity + Sync,
@@ -35,7 +35,7 @@ where
     let rounds = AtomicU32::new(0);
     let (key, rounds) = (&key, &rounds);
     let insert = followers.table().transact(key.partition.as_str(), |tx| async move {
-        // Whether it was there, or its summary had changed, is asked only after a round failed.
+        // Whether it existed, or its summary had changed, is checked only after a round failed.
         if rounds.fetch_add(1, Ordering::Relaxed) > 0 && tx.get(key.clone()).await?.is_some() {
             return Err(Error::new(ErrorKind::Conflict));
         }
@@ -78,7 +78,7 @@ where
     deleted.map_err(|error| place(followers.table(), error, "delete", key))
 }
 
-/// Reads a source, applies `change`, and writes it and what follows from it.
+/// Reads a source, applies `change`, and writes it and its summaries.
 pub(super) async fn update_with<S, F, C>(followers: &F, key: Key<S>, change: C) -> Result<(), Error>
 where
     S: TableEntity + Sync,
@@ -103,6 +103,46 @@ where
     updated.map_err(|error| place(followers.table(), error, "update_with", key))
 }
 
+/// Deletes a source that goes to another partition, and leaves a note there, which must not be there yet (P-12.6).
+pub(super) async fn leave<S, F>(
+    followers: &F,
+    loaded: &Loaded<S>,
+    note: &Entity,
+) -> Result<(), Error>
+where
+    S: TableEntity + Sync,
+    F: Followers<S>,
+{
+    let leave = followers.table().transact(note.partition_key(), |tx| async move {
+        let old = read_as_loaded(&tx, loaded).await?;
+        if tx.get(note.key()?).await?.is_some() {
+            return Err(Error::new(ErrorKind::Conflict));
+        }
+        followers.follow(&tx, Some(&old), None).await?;
+        tx.delete(&old)?;
+        tx.insert(note)
+    });
+    leave.attempts(ATTEMPTS).await
+}
+
+/// Makes a staged row the source that it stands for, if it has not changed since it was read (P-12.6).
+pub(super) async fn join<S, F>(followers: &F, staged: &Loaded<S>) -> Result<(), Error>
+where
+    S: TableEntity + Sync,
+    F: Followers<S>,
+{
+    let key = staged.loaded_key();
+    let join = followers.table().transact(key.partition.as_str(), |tx| async move {
+        let found = tx.get(key.clone()).await?;
+        if found.is_none_or(|found| found.etag() != staged.etag()) {
+            return Err(Error::new(ErrorKind::PreconditionFailed));
+        }
+        followers.follow(&tx, None, Some(staged)).await?;
+        tx.replace(staged)
+    });
+    join.attempts(ATTEMPTS).await
+}
+
 /// The source as it was read; fails if it is another version by now.
 async fn read_as_loaded<S: TableEntity + Sync>(
     tx: &Transaction,
@@ -116,7 +156,7 @@ async fn read_as_loaded<S: TableEntity + Sync>(
     Ok(found)
 }
 
-/// Says of an error where it happened.
+/// Adds the operation and the table to an error.
 pub(super) fn place(
     table: &Table<Entity>,
     error: Error,

@@ -1,4 +1,4 @@
-//! Reads of a wide entity: rows of one write, or none (P-10.4).
+//! Reads a wide entity: rows of one write, or none (P-10.4).
 
 use super::{GENERATION, PARTS, RowVersion, WideLoaded, WideTable, part_key, part_of, parts_of};
 use crate::column::Projection;
@@ -13,16 +13,16 @@ use crate::write_ids::WRITE_IDS;
 use futures_util::future::try_join_all;
 use lazuli_model::EntityKey;
 
-/// How often an entity is read whose rows are of different writes.
+/// Attempts to read an entity whose rows come from different writes.
 const ATTEMPTS: u32 = 5;
-/// Rows that are read one by one, side by side; more are one range.
+/// Up to this many rows are concurrent point reads; more are one query.
 const POINTS_MAX: usize = 2;
 
 impl<T: TableEntity> WideTable<T> {
     /// Reads an entity; `None` if it does not exist.
     ///
-    /// Up to two rows are point reads side by side, more are one query. Rows of different writes are read again,
-    /// by one query; still so after five times, it fails with [`ErrorKind::Torn`].
+    /// Up to two rows are concurrent point reads, more are one query. If rows come from different writes, they are read
+    /// again, by one query; after five attempts it fails with [`ErrorKind::Torn`].
     pub async fn get(&self, key: Key<T>) -> Result<Option<WideLoaded<T>>, Error> {
         let all: Vec<usize> = (1..=T::PARTS).collect();
         let place = |error: Error| self.place(error, &key);
@@ -40,7 +40,7 @@ impl<T: TableEntity> WideTable<T> {
         Ok(Some(WideLoaded { value, key: key.into_entity_key(), rows: versions }))
     }
 
-    /// Reads some fields of an entity, and only the rows that hold them.
+    /// Reads some fields of an entity, and only the rows that have them.
     pub async fn get_as<P: Projection<Of = T>>(&self, key: Key<T>) -> Result<Option<P>, Error> {
         let parts = parts_of::<T>(P::names());
         let place = |error: Error| self.place(error, &key);
@@ -51,7 +51,7 @@ impl<T: TableEntity> WideTable<T> {
         P::read(&mut Fields::new(entity)).map(Some).map_err(|error| place(error.into()))
     }
 
-    /// The rows of some parts, in order and all of one write.
+    /// The rows of some parts, in order and all from one write.
     pub(super) async fn read(
         &self,
         key: &EntityKey,
@@ -76,8 +76,8 @@ impl<T: TableEntity> WideTable<T> {
         Err(Error::new(ErrorKind::Torn))
     }
 
-    /// Point reads side by side; `None` if what they found is not of one write, or is more or less than the type
-    /// has: then the whole range tells.
+    /// Concurrent point reads; `None` if the rows do not come from one write, or their number differs from the
+    /// type's: then the whole range must be read.
     async fn read_points(
         &self,
         key: &EntityKey,
@@ -90,7 +90,7 @@ impl<T: TableEntity> WideTable<T> {
         let found = try_join_all(reads).await?;
         let is_whole_entity = parts.len() == T::PARTS;
         if found.iter().all(Option::is_none) {
-            // Of an entity that was written with fewer parts, the first may be there all the same.
+            // If the entity was written with fewer parts, its first row may still exist.
             return Ok(parts.contains(&1).then_some(None));
         }
         let Some(rows) = found.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
@@ -113,7 +113,7 @@ impl<T: TableEntity> WideTable<T> {
         let mut rows = Vec::new();
         let mut found = self.rows.query(range).stream();
         while let Some(row) = found.try_next().await? {
-            // Keys between may be of others.
+            // Keys in between may belong to other entities.
             if let Some(part) = part_of(row.row_key(), key.row.as_str()) {
                 rows.push((part, row));
             }
@@ -122,7 +122,7 @@ impl<T: TableEntity> WideTable<T> {
     }
 }
 
-/// The rows that the first one says there are, if all are there and of one write.
+/// As many rows as the first one says, if they all exist and come from one write.
 pub(super) fn whole(
     mut rows: Vec<(usize, Loaded<Entity>)>,
 ) -> Option<Vec<(usize, Loaded<Entity>)>> {

@@ -1,4 +1,4 @@
-//! Finding wide entities whose rows do not belong together (P-0.5).
+//! Finds wide entities whose rows do not belong together (P-0.5).
 
 use super::read::whole;
 use super::{GENERATION, PARTS, WideTable};
@@ -10,12 +10,13 @@ use crate::patterns::{Finding, FindingKind};
 use lazuli_model::EntityKey;
 
 impl<T: TableEntity> WideTable<T> {
-    /// The entities of a partition whose rows are of different writes, or not all there ([`FindingKind::Torn`]), and
-    /// rows beyond the last part of their entity ([`FindingKind::Orphan`]). More than `max` findings are an error.
+    /// The entities of a partition whose rows come from different writes, or are incomplete ([`FindingKind::Torn`]),
+    /// and rows beyond the last part of their entity ([`FindingKind::Orphan`]). Fails if there are more than `max`
+    /// findings.
     ///
-    /// Only a writer that does not know the type leaves such rows. Nothing tells which of two writes is right, so a
-    /// torn entity is not mended: write it again, or delete it with [`WideTable::delete_key`]. Reads row keys and
-    /// numbers; what looks wrong is read again before it is reported, so writers may go on meanwhile.
+    /// Only a writer without the type leaves such rows. It cannot be known which of two writes is right, so a torn
+    /// entity is not repaired: write it again, or delete it with [`WideTable::delete_key`]. Reads row keys and
+    /// numbers; an apparent inconsistency is read again before it is reported, so writers may run concurrently.
     pub async fn verify(&self, partition_key: &str, max: usize) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
         let each = |finding| {
@@ -29,7 +30,7 @@ impl<T: TableEntity> WideTable<T> {
         Ok(findings)
     }
 
-    /// One page of what [`WideTable::verify`] does, from the beginning or where another ended.
+    /// One page of [`WideTable::verify`], from the beginning or where an earlier page ended.
     pub async fn verify_page(
         &self,
         partition_key: &str,
@@ -38,7 +39,7 @@ impl<T: TableEntity> WideTable<T> {
         search::page(&Parts { of: self, partition_key }, resume).await
     }
 
-    /// What is wrong with the rows of one entity.
+    /// The findings about one entity.
     async fn examine(&self, key: &EntityKey) -> Result<Vec<Finding>, Error> {
         let finding = |kind, row: &EntityKey, found: Option<Entity>| Finding {
             kind,
@@ -66,7 +67,7 @@ impl<T: TableEntity> WideTable<T> {
     }
 }
 
-/// The search of a partition.
+/// The verification of a partition.
 struct Parts<'a, T> {
     of: &'a WideTable<T>,
     partition_key: &'a str,
@@ -79,7 +80,7 @@ impl<T: TableEntity> search::Search for Parts<'_, T> {
         1
     }
 
-    /// A page begins after a row key, and ends with the last entity of which all rows were read.
+    /// A page begins after a row key, and ends with the last entity whose rows were all read.
     async fn page(&self, _: usize, after: Option<&str>) -> Result<PartPage<Finding>, Error> {
         let filter = match after {
             Some(after) => partition(self.partition_key).and(row().gt(after)),
@@ -96,7 +97,7 @@ impl<T: TableEntity> search::Search for Parts<'_, T> {
             looked_at += rows.len() as u64;
             rows.into_iter().for_each(|row| Group::add(&mut groups, row));
         }
-        // Of the last one there may be more rows.
+        // The last entity may have more rows.
         let next = next.and_then(|()| {
             groups.pop();
             groups.last().map(|group: &Group| group.last.clone())
@@ -110,7 +111,7 @@ impl<T: TableEntity> search::Search for Parts<'_, T> {
     }
 }
 
-/// Rows that follow each other and have one key but for the number of the part.
+/// Adjacent rows whose keys differ only in the part number.
 #[derive(Default)]
 struct Group {
     key: Option<String>,
@@ -136,7 +137,7 @@ impl Group {
         }
     }
 
-    /// The key, if the rows are not exactly those of one write.
+    /// The key, unless the rows are exactly those of one write.
     fn suspect(self) -> Option<String> {
         let count = self.rows.len();
         let is_whole = || whole(self.rows).is_some_and(|rows| rows.len() == count);
@@ -144,7 +145,7 @@ impl Group {
     }
 }
 
-/// The row key without the number of a part.
+/// The row key without a part number.
 fn logical_key(row_key: &str) -> Option<&str> {
     let (logical, part) = row_key.rsplit_once('_')?;
     super::part_of(row_key, logical)?;

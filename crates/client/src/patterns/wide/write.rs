@@ -26,8 +26,8 @@ impl<T: TableEntity> WideTable<T> {
         .await
     }
 
-    /// Inserts or replaces an entity, whatever is there. Rows that an earlier version of the type had more of stay
-    /// behind; nobody reads them, and [`WideTable::verify`] finds them.
+    /// Inserts or replaces an entity. If an earlier version of the type had more rows, the surplus rows stay; they
+    /// are never read, and [`WideTable::verify`] finds them.
     pub async fn upsert(&self, value: &T) -> Result<Written, Error> {
         self.write_all("upsert", value, |_, key, properties| {
             Operation::write(WriteVerb::Upsert, Ok((key, properties)), None)
@@ -46,7 +46,7 @@ impl<T: TableEntity> WideTable<T> {
         let surplus = surplus.map(|row| Operation::remove(row.key.clone(), row.etag.as_str()));
         let write = |part: usize, key, properties| {
             let Some(known) = loaded.rows.iter().find(|row| row.part == part) else {
-                // The type has more parts than when the entity was written.
+                // The type has more parts now than when the entity was written.
                 return Operation::write(WriteVerb::Insert, Ok((key, properties)), None);
             };
             let etag = Some(known.etag.as_str());
@@ -68,8 +68,8 @@ impl<T: TableEntity> WideTable<T> {
         self.commit("delete", &loaded.key, Ok(removals.collect())).await.map(drop)
     }
 
-    /// Deletes an entity; returns whether it existed. Reads first which rows there are, and deletes those of a torn
-    /// entity too.
+    /// Deletes an entity; returns whether it existed. First reads which rows exist, and also deletes those of a torn
+    /// entity.
     pub async fn delete_key(&self, key: Key<T>) -> Result<bool, Error> {
         let env = &self.rows.account.0.env;
         for attempts in 1..=ATTEMPTS {
@@ -92,10 +92,10 @@ impl<T: TableEntity> WideTable<T> {
         Err(self.place(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }), &key))
     }
 
-    /// Sets the properties that are named and leaves the others. The entity must exist.
+    /// Sets the named properties and leaves the others. The entity must exist.
     ///
-    /// Properties of one row are one merge of that row. Those of several are one transaction, which gives all rows
-    /// of the entity a new number, so that no reader sees a half of it.
+    /// Properties in one row are one merge of that row. Those in several rows are one transaction, which gives all
+    /// rows of the entity a new number, so that readers never see half of it.
     pub fn merge(&self, key: Key<T>) -> WideMerge<T> {
         let (table, key) = (self.clone(), key.into_entity_key());
         WideMerge { table, key, properties: Vec::new(), fault: None, of: PhantomData }
@@ -128,7 +128,8 @@ impl<T: TableEntity> WideTable<T> {
             .collect()
     }
 
-    /// Properties in their rows. Each has the number of this write, the first the number of rows too.
+    /// Distributes properties over their rows. Each row has the number of this write, the first also the number of
+    /// rows.
     fn dealt<'v>(
         &self,
         values: impl Iterator<Item = (&'v str, &'v Value)>,
@@ -140,7 +141,7 @@ impl<T: TableEntity> WideTable<T> {
                 row.push(name.to_owned(), value.clone());
             }
         }
-        // Any number that no other write has: two writes of one tick must not look like one.
+        // A random number unique to this write: two writes in one tick must not look like one.
         let env = &self.rows.account.0.env;
         let generation = i64::try_from(env.below(i64::MAX as u64)).unwrap_or_default();
         for row in &mut rows {
@@ -152,7 +153,7 @@ impl<T: TableEntity> WideTable<T> {
         Ok(rows)
     }
 
-    /// Sends a full write, which leaves the first row.
+    /// Sends a full write, which keeps the first row.
     async fn send(
         &self,
         verb: &'static str,
@@ -195,7 +196,7 @@ fn limit(error: Error) -> Error {
     })
 }
 
-/// A change of some properties of a wide entity.
+/// Sets some properties of a wide entity.
 #[must_use = "nothing is sent before `.await`"]
 pub struct WideMerge<T> {
     table: WideTable<T>,
@@ -239,7 +240,7 @@ impl<T: TableEntity> WideMerge<T> {
         };
         let rows = wide.dealt(values).map_err(place)?.into_iter().enumerate();
         let merges = rows.map(merge).collect::<Result<Vec<_>, _>>().map_err(place)?;
-        // Done twice, it leaves what it leaves done once: no id is needed.
+        // Repeating it has the same effect as once: no id is needed.
         let changes = batch::ChangeSet::of(account, table, merges).map_err(place)?;
         let changes = changes.finish().await.map_err(place)?;
         let (trust, options) = (batch::Trust::Content, CallOptions::default());

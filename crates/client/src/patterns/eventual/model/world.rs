@@ -1,4 +1,4 @@
-//! Rows and notes in memory, and what must hold of them.
+//! Rows and notes in memory, and their invariants.
 
 use super::super::note::Note;
 use super::super::protocol::{Copy, Protocol, Settled};
@@ -27,11 +27,9 @@ pub(super) struct World {
 struct State {
     rows: BTreeMap<Place, (Entity, u64)>,
     notes: BTreeMap<u64, (Note, usize)>,
-    /// Grows with every write: versions and times.
+    /// Grows with every write: used for versions and times.
     ticks: u64,
     ended: BTreeSet<usize>,
-    /// Repairs that are at work, or died.
-    repairs: BTreeSet<&'static str>,
     trace: Vec<String>,
 }
 
@@ -101,19 +99,14 @@ impl World {
         );
     }
 
-    /// Time passes, then workers go over all notes.
+    /// Lets time pass, then has workers handle all notes.
     pub(super) fn heal(&self) {
         self.lock().ticks += 2 * u64::try_from(CLAIM_AGE.as_nanos() / 100).unwrap();
         let client = self.free_client();
         block_on(async { while client.settle_one(true).await {} });
-        // A repair that died has left no note: it is begun again.
-        let begun = std::mem::take(&mut self.lock().repairs);
-        for id in begun {
-            block_on(client.repair(id));
-        }
     }
 
-    /// Copies are what the primaries say, and no note is left.
+    /// Checks that copies agree with the primaries, and no note is left.
     pub(super) fn check(&self) {
         self.check_unique();
         let state = self.lock();
@@ -171,14 +164,13 @@ impl Client {
         }
     }
 
-    /// Works on one note; `heals` takes any, and else it is of a writer that has ended (the grace of W1).
+    /// Handles one note whose writer has ended (the grace of W1).
     pub(super) async fn work(&self) {
         self.settle_one(false).await;
     }
 
-    /// What a repair does about a primary: the copies it should have, and those that are there (P-2.6a).
+    /// Repairs a primary: the copies it should have, and those that exist (P-2.6a).
     pub(super) async fn repair(&self, id: &'static str) {
-        self.world.lock().repairs.insert(id);
         let place = primary(id);
         let there = self.request("scan".to_owned(), |state| {
             let points = |entity: &Entity| entity.str("_rk") == Ok(id);
@@ -191,11 +183,9 @@ impl Client {
             candidates.extend(wanted.into_iter().map(|copy| copy.place));
         }
         for copy in candidates {
-            let protocol = Protocol { has_notes: false, is_thorough: true, ..self.protocol() };
-            let note = Note { kind: "T".into(), primary: place.clone(), candidates: vec![copy] };
-            let _ = protocol.settle(&note).await;
+            let protocol = Protocol { is_thorough: true, ..self.protocol() };
+            let _ = protocol.mend(&place, &copy).await;
         }
-        self.world.lock().repairs.remove(id);
     }
 
     async fn settle_one(&self, heals: bool) -> bool {
@@ -216,7 +206,7 @@ impl Client {
         true
     }
 
-    /// Stops once, then carries a request out.
+    /// Stops once, then carries out a request.
     fn request<'a, T: Send + 'a>(
         &'a self,
         what: String,

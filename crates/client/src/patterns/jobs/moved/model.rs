@@ -1,7 +1,7 @@
-//! The protocol in every order of its requests, with crashes (P-0.8).
+//! Runs the protocol with every order of its requests, and with crashes (P-0.8).
 //!
-//! Rows and notes are in memory. Beside them the test keeps what each entity should be: after every request whoever
-//! asks for the original, and then for the copy, finds it with all its changes, from its insertion to its deletion.
+//! Rows and notes are in memory. The test also records the expected state of each entity: after every request, a
+//! client that reads the original and then the copy finds it with all its changes, from insertion to deletion.
 
 mod world;
 
@@ -10,22 +10,22 @@ use crate::error::{Error, ErrorKind};
 use crate::patterns::schedule::{self, Chooser, block_on, drawn_triples, every_pair};
 use world::{Client, Job, World};
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Runs a job that was sent without a look.
+    /// Runs a job that was sent without reading the entity.
     Move,
-    /// Runs a job that was sent for the entity as it was at the beginning.
+    /// Runs a job that was sent for the first state of the entity.
     MoveFirst,
-    /// Reads the entity, sends a job for what it saw, and runs it.
+    /// Reads the entity, sends a job for that state, and runs it.
     MoveSeen,
-    /// Copies, and deletes nothing.
+    /// Copies without deleting.
     MakeCopy,
-    /// Changes the entity where it is; as a type does, which drops what it does not know, or not.
+    /// Changes the entity where it is; `typed` drops unknown properties, as a type does.
     Change { typed: bool },
     /// Deletes the entity where it is.
     Delete,
-    /// Makes an entity of the same key again.
+    /// Creates an entity with the same key again.
     Insert,
 }
 
@@ -65,7 +65,7 @@ impl Client {
     }
 }
 
-/// Runs clients by the chooser's will, runs all jobs once more, and checks.
+/// Runs clients as the chooser schedules them, runs all jobs once more, and checks.
 fn scenario(chooser: &mut dyn Chooser, clients: &[Vec<Step>]) {
     let steps = || clients.iter().flatten();
     let world = World::new(steps().any(|step| matches!(step, Move | MakeCopy)));
@@ -75,7 +75,7 @@ fn scenario(chooser: &mut dyn Chooser, clients: &[Vec<Step>]) {
         (number + 1, run(client, steps.clone()))
     });
     schedule::interleave(chooser, &world, futures.collect());
-    // The messages come back until they are done.
+    // The messages are delivered until the jobs are done.
     for job in world.jobs() {
         block_on(world.free_client().work(job));
     }
@@ -100,6 +100,7 @@ fn others() -> Vec<Vec<Step>> {
 
 #[test]
 fn a_job_for_what_its_sender_saw_moves_that_and_nothing_else_in_every_order() {
+    // P-3.6c.
     let mut programs = others();
     programs.extend([
         vec![MoveFirst],
@@ -115,6 +116,7 @@ fn a_job_for_what_its_sender_saw_moves_that_and_nothing_else_in_every_order() {
 
 #[test]
 fn a_job_that_moves_whatever_is_there_loses_nothing_in_every_order() {
+    // P-3.6b.
     let mut programs = others();
     programs.extend([
         vec![Move],
@@ -132,6 +134,7 @@ fn a_job_that_moves_whatever_is_there_loses_nothing_in_every_order() {
 
 #[test]
 fn three_clients_and_two_jobs_lose_nothing_in_drawn_orders() {
+    // P-3.6d.
     let mut programs = others();
     programs.extend([
         vec![MoveFirst],

@@ -1,26 +1,27 @@
 //! The protocol of a move to another table (P-3.6).
 //!
-//! The copy is written before the original is deleted, so whoever asks for the original first, and then for the
-//! copy, finds one of them at every moment. The original is the truth as long as it is there: it is deleted only in the
-//! version that the copy was made of, and a copy is replaced only if the original, read *after* it, is still there.
+//! The copy is written before the original is deleted, so a client that reads the original first, and then the copy,
+//! finds one of them at every moment. The original is the truth as long as it exists: it is deleted only in the
+//! version from which the copy was made, and a copy is replaced only if the original, read *after* it, still exists.
 //!
-//! Without the state that the sender saw, a run that finds the original gone removes the copy that it inserted, under
-//! the version that it inserted: another run that counts on that copy has touched it before.
+//! Without the state that the sender saw, a run that finds the original gone removes the copy that it inserted,
+//! conditionally on the version it inserted: another run that relies on that copy has touched it first.
 //!
-//! With that state the copy is marked until the original is gone, and the transaction that deletes the original leaves a
-//! note beside it. So the mark and the note together tell what became of a run that nobody has heard of:
+//! With that state, the copy is marked until the original is gone, and the transaction that deletes the original
+//! leaves a note next to it. The mark and the note together show how far a crashed run had come:
 //!
-//! * A marked copy whose number a note has is the entity: the mark is taken away, and then the note. (The version that it
-//!   was made of does not do: a run that slept may write another copy of it while the note is there.)
-//! * A marked copy is removed if its original, read before it, has not its version (versions never come back, so nobody
-//!   can delete the original in that version any more), and no note, read after it, names it.
+//! * A marked copy whose number is in a note is the entity: the mark is removed, and then the note. (The version it
+//!   was made from is not enough: a run that was suspended may write another copy of it while the note exists.)
+//! * A marked copy is removed if its original, read before it, does not have the version that the copy was made from
+//!   (versions never come back, so the original can no longer be deleted in that version), and no note, read after it,
+//!   names it.
 
 use crate::BoxFuture;
 use crate::entity::ETag;
 use crate::error::{Error, ErrorKind};
 use lazuli_model::EntityKey;
 
-/// Rounds before a step gives up: others changed the entity each time.
+/// Rounds before a step gives up because others changed the entity each time.
 const ROUNDS: u32 = 16;
 
 /// The original, as it was read.
@@ -32,21 +33,21 @@ pub(super) struct Original<E> {
     pub(super) ticks: u64,
 }
 
-/// A row where the copy goes.
+/// A row at the key of the copy.
 #[derive(Clone, Debug)]
 pub(super) struct Found<E> {
     pub(super) entity: E,
     pub(super) etag: ETag,
-    /// `None` if it is no copy of the original.
+    /// `None` if it is not a copy of the original.
     pub(super) mark: Option<Mark>,
 }
 
-/// What a copy says of itself.
+/// The mark of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Ticks of the original that it was made of.
+    /// The Timestamp, in ticks, of the original from which it was made.
     pub(super) ticks: u64,
-    /// Its number, like no other, as long as the original may still be there.
+    /// Its unique number, as long as the original may still exist.
     pub(super) moving: Option<i64>,
 }
 
@@ -55,13 +56,13 @@ impl Mark {
         Self { ticks, moving: None }
     }
 
-    /// Whether it is of this state, and the original may still be there.
+    /// Whether it has this state, and the original may still exist.
     fn is_doubtful(self, wanted: &Wanted) -> bool {
         self.ticks == wanted.ticks && self.moving.is_some()
     }
 }
 
-/// What is left beside an original that was deleted.
+/// The note left next to an original that was deleted.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
     /// The key of the copy.
@@ -70,14 +71,14 @@ pub(super) struct Note {
     pub(super) number: i64,
 }
 
-/// Which state of an entity a job was sent for.
+/// The state of an entity for which a job was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) etag: ETag,
     pub(super) ticks: u64,
 }
 
-/// What a run is to do.
+/// The task of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     /// Only this state.
@@ -88,8 +89,8 @@ pub(super) struct Goal {
     pub(super) at: Option<EntityKey>,
 }
 
-/// What the protocol needs of the two tables: one request each. `None` and `false` are refusals: another version
-/// is there, or none.
+/// The requests to the two tables that the protocol needs, one method each. `None` and `false` are refusals: the row
+/// has another version, or does not exist.
 ///
 /// A test runs the protocol on rows in memory, with every order of the requests of several runs.
 pub(super) trait Store: Send + Sync {
@@ -99,7 +100,7 @@ pub(super) trait Store: Send + Sync {
 
     fn copy<'a>(&'a self, at: &'a EntityKey) -> Reply<'a, Option<Found<Self::Entity>>>;
 
-    /// Writes a copy where nothing is.
+    /// Writes a copy if there is no row.
     fn insert<'a>(
         &'a self,
         at: &'a EntityKey,
@@ -107,7 +108,7 @@ pub(super) trait Store: Send + Sync {
         mark: Mark,
     ) -> Reply<'a, Inserted>;
 
-    /// Replaces what is there in this version.
+    /// Replaces a row that has this version.
     fn replace<'a>(
         &'a self,
         at: &'a EntityKey,
@@ -116,67 +117,67 @@ pub(super) trait Store: Send + Sync {
         version: &'a ETag,
     ) -> Reply<'a, Option<ETag>>;
 
-    /// Removes a copy in this version.
+    /// Removes a copy that has this version.
     fn remove<'a>(&'a self, at: &'a EntityKey, version: &'a ETag) -> Reply<'a, bool>;
 
-    /// Deletes the original in this version.
+    /// Deletes the original if it has this version.
     fn delete<'a>(&'a self, version: &'a ETag) -> Reply<'a, Gone>;
 
-    /// The same, and leaves a note where none is.
+    /// The same, and leaves a note if there is none.
     fn commit<'a>(&'a self, version: &'a ETag, note: &'a Note) -> Reply<'a, Committed>;
 
     fn note(&self) -> Reply<'_, Option<(Note, ETag)>>;
 
-    /// Deletes the note in this version.
+    /// Deletes a note that has this version.
     fn forget<'a>(&'a self, version: &'a ETag) -> Reply<'a, bool>;
 
-    /// A number that no other copy has.
+    /// A unique number for a copy.
     fn number(&self) -> i64;
 }
 
 pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// How an insert ended.
+/// The outcome of an insert.
 pub(super) enum Inserted {
-    /// The version, and whether it is certain that it was this very insert.
+    /// The version, and whether it certainly comes from this insert.
     Now(ETag, bool),
-    /// Something was there.
+    /// A row exists.
     Refused,
 }
 
-/// How a deletion of the original ended.
+/// The outcome of deleting the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// By this run.
+    /// Deleted by this run.
     Now,
-    /// By somebody else.
+    /// Deleted before, by another client.
     Before,
-    /// It is there in another version.
+    /// It has another version.
     Changed,
 }
 
-/// How a commit ended.
+/// The outcome of a commit.
 pub(super) enum Committed {
-    /// It is done. The version of the note, unless the answer was lost.
+    /// It succeeded. The version of the note, unless the answer was lost.
     Done(Option<ETag>),
     Refused,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     Done,
-    /// An earlier run has done it.
+    /// An earlier run moved it.
     WasDone,
     /// It is in neither table.
     Absent,
-    /// It is not the state that is wanted.
+    /// It does not have the wanted state.
     Changed,
-    /// A row that is no copy of it has its place.
+    /// Its place is taken by a row that is not a copy of it.
     Taken,
 }
 
-/// Moves or copies the original to where `shape` says, as `shape` makes it. May run any number of times, by anybody.
+/// Moves or copies the original as `shape` says. It may run any number of times, in any process.
 pub(super) async fn run<S: Store, X: From<Error>>(
     store: &S,
     goal: &Goal,
@@ -198,7 +199,7 @@ pub(super) async fn run<S: Store, X: From<Error>>(
     Err(Error::new(ErrorKind::Contended { attempts: ROUNDS }).into())
 }
 
-/// One round of a run; its steps return `None` if somebody came between.
+/// One round of a run; its steps return `None` if another client came in between.
 struct Round<'a, S: Store> {
     store: &'a S,
     goal: &'a Goal,
@@ -209,11 +210,11 @@ struct Round<'a, S: Store> {
 
 /// The copy, before the original is deleted.
 enum Placed {
-    /// As it is now. `inserted`: this run has inserted it.
+    /// The current copy. `inserted`: inserted by this run.
     Copy { etag: ETag, moving: Option<i64>, inserted: bool },
-    /// Somebody came between.
+    /// Another client came in between.
     Disturbed,
-    /// A row that is no copy is there.
+    /// A row that is not a copy exists.
     Taken,
 }
 
@@ -244,7 +245,7 @@ impl<S: Store> Round<'_, S> {
         Mark { ticks: self.original.ticks, moving }
     }
 
-    /// Step 4: the copy.
+    /// Step 4: writes the copy.
     async fn place(&self) -> Result<Placed, Error> {
         let (store, at, mark) = (self.store, &self.at, self.mark());
         let copy = |etag, moving, inserted| Placed::Copy { etag, moving, inserted };
@@ -253,12 +254,12 @@ impl<S: Store> Round<'_, S> {
         }
         let Some(found) = store.copy(at).await? else { return Ok(Placed::Disturbed) };
         let Some(there) = found.mark else {
-            // Or a copy that somebody wrote over when the move was over.
+            // Or a copy that was overwritten after the move.
             let is_there = self.is_unchanged().await?;
             return Ok(if is_there { Placed::Taken } else { Placed::Disturbed });
         };
         if there.ticks == mark.ticks {
-            // Another run's. Where no note decides, it is touched, so that the other run does not remove it.
+            // Another run's copy. If no note decides, touch it, so that the other run does not remove it.
             if !self.goal.deletes || there.moving.is_some() && mark.moving.is_some() {
                 return Ok(copy(found.etag, there.moving, false));
             }
@@ -266,7 +267,7 @@ impl<S: Store> Round<'_, S> {
             let touched = store.replace(at, &found.entity, plain, &found.etag).await?;
             return Ok(touched.map_or(Placed::Disturbed, |etag| copy(etag, None, false)));
         }
-        // A run that was committed and has not ended, or a copy of another state.
+        // From a run that committed and has not finished, or a copy of another state.
         if there.moving.is_some() && settle_note(store).await? || !self.is_unchanged().await? {
             return Ok(Placed::Disturbed);
         }
@@ -274,17 +275,17 @@ impl<S: Store> Round<'_, S> {
         Ok(replaced.map_or(Placed::Disturbed, |etag| copy(etag, mark.moving, false)))
     }
 
-    /// Whether the original is there as it was read.
+    /// Whether the original still has the version that was read.
     async fn is_unchanged(&self) -> Result<bool, Error> {
         let original = self.store.original().await?;
         Ok(original.is_some_and(|original| original.etag == self.original.etag))
     }
 
-    /// Step 5 without a state that the sender saw.
+    /// Step 5 without a state from the sender.
     async fn delete(&self, copy: &ETag, inserted: bool) -> Result<Option<Moved>, Error> {
         match self.store.delete(&self.original.etag).await? {
             Gone::Now => return Ok(Some(Moved::Done)),
-            // Moved by a run that has touched the copy, or deleted by somebody: then it must not come back.
+            // Moved by a run that has touched the copy, or deleted: in that case it must not come back.
             Gone::Before if inserted => {
                 self.store.remove(&self.at, copy).await?;
             }
@@ -293,14 +294,14 @@ impl<S: Store> Round<'_, S> {
         Ok(None)
     }
 
-    /// Step 5 with it, and the end of the mark.
+    /// Step 5 with such a state, and the removal of the mark.
     async fn commit(&self, copy: &ETag, moving: Option<i64>) -> Result<Option<Moved>, Error> {
         let (store, ticks) = (self.store, self.original.ticks);
         let number = moving.unwrap_or_else(|| store.number());
         let note = Note { to: self.at.clone(), number };
         match store.commit(&self.original.etag, &note).await? {
             Committed::Refused => {
-                // It was changed, or the note of an earlier move is still there.
+                // It was changed, or the note of an earlier move still exists.
                 settle_note(store).await?;
                 return Ok(None);
             }
@@ -309,7 +310,7 @@ impl<S: Store> Round<'_, S> {
                 let is_plain = moving.is_none()
                     || store.replace(&self.at, &self.entity, plain, copy).await?.is_some();
                 match is_plain {
-                    // Under its version: it may be the note of a later move.
+                    // Conditional: it may be the note of a later move.
                     true => drop(store.forget(&version).await?),
                     false => drop(settle_note(store).await?),
                 }
@@ -319,16 +320,16 @@ impl<S: Store> Round<'_, S> {
         Ok(Some(Moved::Done))
     }
 
-    /// The original is not what the job was sent for. A copy of what it was sent for goes, unless that was moved and
-    /// the original is another entity, made again under its key.
+    /// The original is not the one that the job was sent for. Removes the copy of that one, unless it was moved and the
+    /// original is a new entity with the same key.
     async fn undo(&self, wanted: &Wanted) -> Result<Option<Moved>, Error> {
         let is_gone = self.goal.deletes && !clear(self.store, &self.at, wanted).await?;
         Ok((!is_gone).then_some(Moved::Changed))
     }
 }
 
-/// Removes a marked copy of a state that is past, or finishes the move that a note tells of. False if the copy has
-/// changed meanwhile.
+/// Removes a marked copy of an outdated state, or finishes the move of an existing note. False if the copy has
+/// changed in the meantime.
 async fn clear<S: Store>(store: &S, at: &EntityKey, wanted: &Wanted) -> Result<bool, Error> {
     let found = store.copy(at).await?;
     let has_moved = settle_note(store).await?;
@@ -340,7 +341,7 @@ async fn clear<S: Store>(store: &S, at: &EntityKey, wanted: &Wanted) -> Result<b
     }
 }
 
-/// Step 3 finds nothing: it was moved, deleted, or never was.
+/// Step 3 finds no original: it was moved, deleted, or never existed.
 async fn absent<S: Store>(store: &S, goal: &Goal) -> Result<Option<Moved>, Error> {
     let found = match &goal.at {
         Some(at) => store.copy(at).await?,
@@ -355,14 +356,14 @@ async fn absent<S: Store>(store: &S, goal: &Goal) -> Result<Option<Moved>, Error
         && goal.deletes
         && mark.is_some_and(|mark| mark.is_doubtful(wanted))
     {
-        // The original was deleted, and not by a move.
+        // The original was deleted, but not by a move.
         let is_removed = store.remove(at, &found.etag).await?;
         return Ok(is_removed.then_some(Moved::Absent));
     }
     Ok(Some(if found.is_some() { Moved::WasDone } else { Moved::Absent }))
 }
 
-/// Finishes the move whose note is there; whether there was one.
+/// Finishes the move of an existing note; returns whether there was one.
 async fn settle_note<S: Store>(store: &S) -> Result<bool, Error> {
     for _ in 0..ROUNDS {
         let Some((note, version)) = store.note().await? else { return Ok(false) };

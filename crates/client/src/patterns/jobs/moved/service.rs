@@ -1,4 +1,4 @@
-//! The store that is two tables, or one.
+//! The store on two tables, or one.
 
 use super::protocol::{Committed, Found, Gone, Inserted, Mark, Note, Original, Reply, Store};
 use crate::batch::{self, Operation};
@@ -16,7 +16,7 @@ use lazuli_model::EntityKey;
 
 /// Marks a note.
 const NOTE_MARK: &str = "!move/done";
-/// What the row key of a note begins with; that of the original follows.
+/// The prefix of a note's row key, followed by the original's.
 const NOTE_PREFIX: &str = "!gone_";
 
 /// The tables of a move.
@@ -24,16 +24,16 @@ pub(super) struct Tables {
     pub(super) from: Table<Entity>,
     pub(super) key: EntityKey,
     pub(super) to: Table<Entity>,
-    /// Whether the copy has another key: then it names its original, since others may want the same place.
+    /// Whether the copy has another key: then it names its original, because others may want the same place.
     pub(super) is_rekeyed: bool,
 }
 
-/// Properties that belong to a row and not to what it says.
+/// Properties that belong to the row rather than to the entity.
 fn is_own(name: &str) -> bool {
     [SOURCE, STATE, GENERATION, PRIMARY_PARTITION, PRIMARY_ROW, WRITE_IDS].contains(&name)
 }
 
-/// That another version is there, or none, is an answer; other errors go on.
+/// A failed condition is an answer; other errors are returned.
 fn refused(error: Error) -> Result<(), Error> {
     let is_refused = error.is_conflict()
         || error.is_precondition_failed()
@@ -47,7 +47,7 @@ impl Tables {
         Ok(EntityKey::parse(self.key.partition.as_str(), &row)?)
     }
 
-    /// The copy as it is written.
+    /// The copy with its mark.
     fn marked(&self, at: &EntityKey, entity: &Entity, mark: Mark) -> Entity {
         let mut copy = Entity::new(at.partition.as_str(), at.row.as_str());
         for (name, value) in entity.properties().filter(|(name, _)| !is_own(name)) {
@@ -65,14 +65,14 @@ impl Tables {
         copy
     }
 
-    /// What a row says of itself; `None` if it is no copy of this original.
+    /// The mark of a row; `None` if it is not a copy of this original.
     fn mark_of(&self, row: &Entity) -> Option<Mark> {
         let ticks = row.get::<i64>(SOURCE).ok()?;
         let is_of = |name, part: &str| row.str(name).map_or(true, |named| named == part);
         let is_ours = is_of(PRIMARY_PARTITION, self.key.partition.as_str())
             && is_of(PRIMARY_ROW, self.key.row.as_str())
             && row.value(INDEX_MARK).is_none();
-        // A copy without a number is of a version of this library that left no notes.
+        // A copy without a number was written by a version of this library that left no notes.
         let number = || row.get(GENERATION).unwrap_or(0);
         let moving = (row.str(STATE) == Ok(MOVING)).then(number);
         is_ours.then_some(Mark { ticks: u64::try_from(ticks).ok()?, moving })
@@ -115,7 +115,7 @@ impl Store for Tables {
                     let is_certain = written.proof == Proof::Answered;
                     Ok(Inserted::Now(written.etag, is_certain))
                 }
-                // Whoever wrote it: what is there is looked at.
+                // Regardless of who wrote it, the caller reads the row.
                 Err(error) if error.is_conflict() => Ok(Inserted::Refused),
                 Err(error) => Err(error),
             }
@@ -150,7 +150,7 @@ impl Store for Tables {
     fn delete<'a>(&'a self, version: &'a ETag) -> Reply<'a, Gone> {
         Box::pin(async move {
             match self.from.delete_if_match(self.key.clone(), version).await {
-                // After a lost answer: by us, or by somebody. The copy stays.
+                // After a lost answer it may have been deleted by us or by others. The copy stays.
                 Ok(_) => Ok(Gone::Now),
                 Err(error) if *error.kind() == ErrorKind::NotFound => Ok(Gone::Before),
                 Err(error) if error.is_precondition_failed() => Ok(Gone::Changed),
@@ -167,7 +167,7 @@ impl Store for Tables {
             left.push(PRIMARY_PARTITION, note.to.partition.as_str().into_value());
             left.push(PRIMARY_ROW, note.to.row.as_str().into_value());
             left.push(GENERATION, note.number.into_value());
-            // It says nothing of the entity.
+            // It contains nothing of the entity.
             left.mark_sealed();
             let leave = Operation::write(WriteVerb::Insert, Ok((self.note_key()?, left)), None)?;
             let (account, name) = (&self.from.account, &self.from.name);

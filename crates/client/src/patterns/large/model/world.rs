@@ -1,4 +1,4 @@
-//! Entities, blobs and notes in memory, and what must hold of them.
+//! Entities, blobs and notes in memory, and their invariants.
 
 use super::super::address::{BlobOwner, BlobPlace};
 use super::super::note::Note;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 const GRACE: Duration = Duration::from_secs(60);
 const KEEP: Duration = Duration::from_secs(60);
-/// What a client that sleeps lets pass: a note is due after two.
+/// How long a client sleeps: a note is due after two of these.
 const SLEEP: Duration = Duration::from_secs(60);
-/// What the protocol assumes: no request is longer on its way.
+/// An assumption of the protocol: no request takes longer to arrive.
 const ARRIVAL_MAX: Duration = Duration::from_secs(90);
 
 #[derive(Clone, Default)]
@@ -27,12 +27,12 @@ pub(super) struct World(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The versions of entities, and the blob that each names.
+    /// The versions of entities, and the blob that each refers to.
     entities: BTreeMap<&'static str, (u64, BlobPlace)>,
     blobs: BTreeMap<BlobPlace, Bytes>,
-    /// With the time from which they are seen.
+    /// With the time at which they become visible.
     notes: BTreeMap<u64, (Note, Duration)>,
-    /// Grows with every write: versions and ids.
+    /// Grows with every write: used for versions and ids.
     count: u64,
     time: Duration,
     trace: Vec<String>,
@@ -46,7 +46,7 @@ fn note(id: &str) -> Note {
     Note { table: "T".into(), key: key(id), blobs: Vec::new() }
 }
 
-/// The value that an entity which names a blob holds.
+/// The value of an entity that refers to a blob.
 fn large(place: &BlobPlace, bytes: &Bytes) -> Large {
     let link = BlobLink {
         address: format!("https://a/{}/{}", place.container, place.name),
@@ -83,14 +83,14 @@ impl World {
         assert!(self.lock().notes.is_empty(), "an insert leaves no note");
     }
 
-    /// Time passes, then a worker goes over all notes.
+    /// Lets time pass, then has a worker handle all notes.
     pub(super) fn heal(&self) {
         self.lock().time += 2 * (GRACE + KEEP);
         let client = self.free_client();
         block_on(async { while client.settle_one().await {} });
     }
 
-    /// Exactly the blobs that entities name are there, and no note is left.
+    /// Checks that exactly the blobs that entities refer to exist, and no note is left.
     pub(super) fn check(&self) {
         schedule::World::check_step(self);
         let state = self.lock();
@@ -107,7 +107,7 @@ impl schedule::World for World {
         self.lock().trace.push(format!("{client} ended"));
     }
 
-    /// At every step: no entity names a blob that is not there.
+    /// At every step: no entity refers to a missing blob.
     fn check_step(&self) {
         let state = self.lock();
         for (_, place) in state.entities.values() {
@@ -124,7 +124,7 @@ pub(super) struct Client {
     is_free: bool,
 }
 
-/// What becomes of an entity.
+/// The change to an entity.
 enum Commit {
     Insert(BlobPlace),
     Replace(u64, BlobPlace),
@@ -166,7 +166,7 @@ impl Client {
         self.write(id, blobs, Commit::Delete(version)).await;
     }
 
-    /// A reader that is quicker than `keep` finds the blob that its entity names.
+    /// A reader that is faster than `keep` finds the blob that its entity refers to.
     pub(super) async fn read(&self, id: &'static str) {
         let Some(Some((_, place))) = self.entity(id).await else { return };
         let read_at = self.world.lock().time;
@@ -213,7 +213,7 @@ impl Client {
         true
     }
 
-    /// `None` if the answer did not come in time.
+    /// `None` if there was no answer in time.
     async fn entity(&self, id: &'static str) -> Option<Option<(u64, BlobPlace)>> {
         self.request(format!("get {id}"), |state| state.entities.get(id).cloned()).await.ok()
     }
@@ -227,7 +227,7 @@ impl Client {
         let commit = async |time| {
             let sent = self.world.lock().time;
             let outcome = self.request_with_answer(what, |state| state.commit(id, commit)).await;
-            // No answer in the time that the client has: it cannot know.
+            // No answer within the client's timeout: the outcome is unknown.
             if self.world.lock().time - sent > time {
                 return Err(Error::new(ErrorKind::OutcomeUnknown));
             }
@@ -237,14 +237,14 @@ impl Client {
         let _ = self.protocol().write(blobs, commit).await;
     }
 
-    /// Lets others go.
+    /// Lets other clients run.
     async fn stop(&self) {
         if !self.is_free {
             schedule::stop().await;
         }
     }
 
-    /// The same as [`Client::request`], with an answer that may be long on its way.
+    /// The same as [`Client::request`], with an answer that may take long.
     fn request_with_answer<'a, T: Send + 'a>(
         &'a self,
         what: String,
@@ -258,7 +258,7 @@ impl Client {
         })
     }
 
-    /// Stops once, then carries a request out, unless it was too long on its way.
+    /// Stops once, then carries out a request, unless it took too long to arrive.
     fn request<'a, T: Send + 'a>(
         &'a self,
         what: String,

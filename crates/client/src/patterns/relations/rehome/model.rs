@@ -1,7 +1,7 @@
-//! The protocol in every order of its requests, with crashes (P-0.8).
+//! Runs the protocol with every order of its requests, and with crashes (P-0.8).
 //!
-//! Rows and notes are in memory. Beside them the test keeps what each entity should be: the entity must be in exactly
-//! one place after every request, with all its changes, from its insertion to its deletion.
+//! Rows and notes are in memory. The test also records the expected state of each entity: after every request, the
+//! entity must be in exactly one place, with all its changes, from insertion to deletion.
 
 mod world;
 
@@ -10,19 +10,19 @@ use crate::error::{Error, ErrorKind};
 use crate::patterns::schedule::{self, Chooser, block_on, drawn_triples, every_pair};
 use world::{Client, World};
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Moves what is at the first key to the second.
+    /// Moves the entity at the first key to the second.
     Move(&'static str, &'static str),
     /// Reads and replaces.
     Change(&'static str),
     /// Reads and deletes.
     Delete(&'static str),
     Insert(&'static str),
-    /// Inserts or replaces without a look, as types without indexes may.
+    /// Inserts or replaces without reading, as types without indexes may.
     Put(&'static str),
-    /// Reads an entity that may be on its way.
+    /// Reads an entity that may be in the middle of a move.
     Find(&'static str, &'static str),
 }
 
@@ -64,7 +64,7 @@ impl Client {
     }
 }
 
-/// Runs clients by the chooser's will, runs all moves once more, and checks.
+/// Runs clients as the chooser schedules them, runs all moves once more, and checks.
 fn scenario(chooser: &mut dyn Chooser, clients: &[Vec<Step>]) {
     let steps = || clients.iter().flatten();
     let is_blind = steps().any(|step| matches!(step, Put(_)));
@@ -75,7 +75,7 @@ fn scenario(chooser: &mut dyn Chooser, clients: &[Vec<Step>]) {
         (number + 1, run(client, steps.clone()))
     });
     schedule::interleave(chooser, &world, futures.collect());
-    // The messages of jobs come back until they are done.
+    // The messages of jobs are delivered until they are done.
     for step in steps().filter(|step| matches!(step, Move(..))) {
         block_on(run(world.free_client(), vec![*step]));
     }
@@ -107,8 +107,9 @@ fn programs() -> Vec<Vec<Step>> {
 
 #[test]
 fn two_clients_leave_an_entity_in_one_place_in_every_order() {
+    // PS-12.2a, P-12.6a, P-12.6b.
     let mut programs = programs();
-    // Whoever asks for the old key first, and then for the new one, misses nothing that goes this way.
+    // A client that reads the old key first, and then the new one, misses nothing that moves in this direction.
     programs.pop();
     programs.push(vec![Find("A", "B")]);
     let runs = every_pair(&programs, scenario);
@@ -117,6 +118,7 @@ fn two_clients_leave_an_entity_in_one_place_in_every_order() {
 
 #[test]
 fn moves_back_and_blind_writes_leave_an_entity_in_one_place_in_every_order() {
+    // PS-12.2a, P-12.6c.
     let mut programs = programs();
     programs.extend([
         vec![Move("B", "A")],

@@ -1,29 +1,29 @@
 //! The protocol of a move to another partition (P-12.6).
 //!
-//! No transaction spans two partitions, and a row that can be read can be written. So an entity that is readable in
-//! two places for a while can be changed in both, and one of the changes is lost. Here it is never readable in two:
+//! No transaction spans two partitions, and a row that can be read can be written. If an entity were readable in two
+//! places for a while, it could be changed in both, and one change would be lost. So it is never readable in two:
 //!
-//! 1. **Stage.** A copy is written at the new key. It is marked, so that no reader takes it for an entity, and says of
-//!    which version of which row it was made. It holds the place, and the values of unique indexes.
+//! 1. **Stage.** A copy is written at the new key. It is marked, so that no reader mistakes it for an entity, and
+//!    records the row and version it was made from. It reserves the key, and the values of unique indexes.
 //! 2. **Commit.** In one transaction the original is deleted, if it still has that version, and a note is left in its
 //!    partition that names the staged copy by its number.
 //! 3. **Finish.** The staged copy becomes the entity.
 //! 4. The note is deleted.
 //!
-//! Three rules let anybody go on where somebody else has stopped, slept, or died:
+//! Three rules let any client continue where another has stopped, was suspended, or crashed:
 //!
 //! * A staged copy is finished only if a note names it: from then on it is the entity, whatever happens.
-//! * A staged copy is replaced or removed only if its original, read after it, has not the version that it was
-//!   made of (versions never come back, so nobody can commit it any more) and the note, read after it, does not
-//!   name it.
-//! * A note is deleted only if what lies at the new key, read after it, is not the staged copy that it names.
+//! * A staged copy is replaced or removed only if its original, read after it, no longer has the version that it was
+//!   made from (versions never come back, so the copy can no longer be committed) and the note, read after it, does
+//!   not name it.
+//! * A note is deleted only if the row at the new key, read after it, is not the staged copy that it names.
 
 use crate::BoxFuture;
 use crate::entity::ETag;
 use crate::error::{Error, ErrorKind};
 use lazuli_model::EntityKey;
 
-/// Rounds before a move gives up: others changed the entity each time.
+/// Rounds before a move gives up because others changed the entity each time.
 pub(super) const ROUNDS: u32 = 16;
 
 /// A row as it was read.
@@ -40,27 +40,27 @@ impl<E> Found<E> {
     }
 }
 
-/// What a row is to a move.
+/// The role of a row in a move.
 #[derive(Clone, Debug)]
 pub(super) enum Row<E> {
     /// An entity.
     Entity(E),
-    /// A copy that may become one.
+    /// A copy that may become an entity.
     Staged(E, Origin),
-    /// Neither: the copy of an index, perhaps.
+    /// Neither: for example an index copy.
     Foreign,
 }
 
-/// What a staged copy was made of.
+/// The origin of a staged copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) key: EntityKey,
     pub(super) version: ETag,
-    /// The number of this copy, like no other.
+    /// The unique number of this copy.
     pub(super) number: i64,
 }
 
-/// What a commit leaves in the old partition.
+/// The note that a commit leaves in the old partition.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
     /// The new key.
@@ -69,8 +69,8 @@ pub(super) struct Note {
     pub(super) number: i64,
 }
 
-/// What the protocol needs of a table: one request each. `None` and `false` are refusals: another version is
-/// there, or none.
+/// The requests to a table that the protocol needs, one method each. `None` and `false` are refusals: the row has
+/// another version, or does not exist.
 ///
 /// A test runs the protocol on rows in memory, with every order of the requests of several clients.
 pub(super) trait Store: Send + Sync {
@@ -79,7 +79,7 @@ pub(super) trait Store: Send + Sync {
     /// Reads a row.
     fn get<'a>(&'a self, key: &'a EntityKey) -> Reply<'a, Option<Found<Self::Entity>>>;
 
-    /// Writes a staged copy where nothing is.
+    /// Writes a staged copy if there is no row.
     fn stage<'a>(
         &'a self,
         at: &'a EntityKey,
@@ -87,7 +87,7 @@ pub(super) trait Store: Send + Sync {
         origin: &'a Origin,
     ) -> Reply<'a, Option<ETag>>;
 
-    /// Deletes the original, and leaves a note where none is.
+    /// Deletes the original, and leaves a note if there is none.
     fn commit<'a>(
         &'a self,
         original: &'a Found<Self::Entity>,
@@ -106,33 +106,33 @@ pub(super) trait Store: Send + Sync {
     /// Deletes a note.
     fn forget<'a>(&'a self, original: &'a EntityKey, version: &'a ETag) -> Reply<'a, bool>;
 
-    /// A number that no other staged copy has.
+    /// A unique number for a staged copy.
     fn number(&self) -> i64;
 }
 
 pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// How a commit ended.
+/// The outcome of a commit.
 pub(super) enum Committed {
-    /// It is done. The version of the note, unless the answer was lost.
+    /// It succeeded. The version of the note, unless the answer was lost.
     Done(Option<ETag>),
     Refused,
 }
 
-/// How a move ended.
+/// The outcome of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// This run has moved it, or finished what another had begun.
+    /// This run has moved it, or finished another run's move.
     Done,
-    /// Nothing is at the old key, and an entity at the new one.
+    /// Nothing is at the old key, but an entity is at the new one.
     WasDone,
     /// It is in neither place.
     Absent,
-    /// Another entity has the new key, or is on its way there.
+    /// Another entity has the new key, or is being moved there.
     Taken,
 }
 
-/// Moves the entity at `from` to `to`, as `change` makes it. May run any number of times, by anybody.
+/// Moves the entity at `from` to `to`, changed by `change`. It may run any number of times, in any process.
 pub(super) async fn run<S: Store, X: From<Error>>(
     store: &S,
     from: &EntityKey,
@@ -153,10 +153,10 @@ pub(super) async fn run<S: Store, X: From<Error>>(
             Placed::Staged(staged) => staged,
             Placed::Disturbed => continue,
             Placed::Taken => {
-                // A run that died may have left the note of an earlier entity of this key.
+                // A run that crashed may have left the note of an earlier entity with this key.
                 settle_note(store, from).await?;
                 match store.get(from).await? {
-                    // Another run has moved it meanwhile.
+                    // Another run has moved it in the meantime.
                     None => continue,
                     Some(_) => return Ok(Moved::Taken),
                 }
@@ -169,7 +169,7 @@ pub(super) async fn run<S: Store, X: From<Error>>(
     Err(Error::new(ErrorKind::Contended { attempts: ROUNDS }).into())
 }
 
-/// Steps 2 to 4; false if others came between.
+/// Steps 2 to 4; false if another client came in between.
 async fn commit<S: Store>(
     store: &S,
     original: &Found<S::Entity>,
@@ -179,12 +179,12 @@ async fn commit<S: Store>(
     let note = Note { to: staged.key.clone(), number: *number };
     match store.commit(original, &note).await? {
         Committed::Refused => {
-            // It was changed, or the note of an earlier move is still there.
+            // It was changed, or the note of an earlier move still exists.
             settle_note(store, &original.key).await?;
             return Ok(false);
         }
         Committed::Done(Some(version)) if store.finish(staged).await? => {
-            // Under its version: it may be the note of a later move.
+            // Conditional: it may be the note of a later move.
             store.forget(&original.key, &version).await?;
         }
         Committed::Done(_) => {
@@ -196,9 +196,9 @@ async fn commit<S: Store>(
 
 enum Placed<E> {
     Staged(Found<E>),
-    /// Somebody came between.
+    /// Another client came in between.
     Disturbed,
-    /// Another entity is there, or on its way there.
+    /// Another entity is there, or is being moved there.
     Taken,
 }
 
@@ -216,7 +216,7 @@ async fn place<S: Store>(
     let Some(found) = store.get(to).await? else { return Ok(Placed::Disturbed) };
     let Row::Staged(_, other) = &found.row else { return Ok(Placed::Taken) };
     if other.key == origin.key && other.version == origin.version {
-        // Another run has staged the very same.
+        // Another run has staged exactly the same copy.
         return Ok(Placed::Staged(found));
     }
     let is_of_another = other.key != origin.key;
@@ -226,8 +226,8 @@ async fn place<S: Store>(
     }
 }
 
-/// Nothing is at the old key: it was moved, deleted, or never was. Ends what runs that died have left; `None` if
-/// somebody came between.
+/// Nothing is at the old key: it was moved, deleted, or never existed. Finishes what crashed runs have left; `None`
+/// if another client came in between.
 async fn absent<S: Store>(
     store: &S,
     from: &EntityKey,
@@ -247,13 +247,13 @@ async fn absent<S: Store>(
 }
 
 enum Settled {
-    /// Its original is as it was: the move may go on.
+    /// Its original is unchanged: the move may continue.
     Pending,
-    /// It is the entity now, or gone; or somebody came between.
+    /// It has become the entity, or is gone; or another client came in between.
     Gone,
 }
 
-/// Finishes a staged copy, or removes it, if that is certain.
+/// Finishes a staged copy, or removes it, if it is certain which.
 async fn settle_staged<S: Store>(store: &S, staged: &Found<S::Entity>) -> Result<Settled, Error> {
     let Row::Staged(_, origin) = &staged.row else { return Ok(Settled::Gone) };
     let original = store.get(&origin.key).await?;
@@ -271,7 +271,7 @@ async fn settle_staged<S: Store>(store: &S, staged: &Found<S::Entity>) -> Result
     Ok(Settled::Gone)
 }
 
-/// Finishes the move whose note is there; whether there was one.
+/// Finishes the move of an existing note; returns whether there was one.
 async fn settle_note<S: Store>(store: &S, original: &EntityKey) -> Result<bool, Error> {
     for _ in 0..ROUNDS {
         let Some((note, version)) = store.note(original).await? else { return Ok(false) };
@@ -288,7 +288,7 @@ async fn settle_note<S: Store>(store: &S, original: &EntityKey) -> Result<bool, 
     Err(Error::new(ErrorKind::Contended { attempts: ROUNDS }))
 }
 
-/// Reads an entity that may be on its way from one key to the other, and finishes a move that it meets.
+/// Reads an entity that may be moving from one key to the other, and finishes such a move.
 pub(super) async fn find<S: Store>(
     store: &S,
     from: &EntityKey,

@@ -1,34 +1,37 @@
-//! The store that is a table.
+//! The store on a table.
 
 use super::protocol::{Committed, Found, Note, Origin, Reply, Row, Store};
+use super::{Summaries, loaded};
 use crate::batch::{self, Operation};
 use crate::codec::{self, INDEX_MARK};
-use crate::entity::{ETag, Entity, Properties, TableEntity};
+use crate::entity::{ETag, Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, CopyRow, Indexing, MOVING, changes};
 use crate::options::CallOptions;
 use crate::patterns::property::{GENERATION, PRIMARY_PARTITION, PRIMARY_ROW, STATE};
 use crate::table::{self, Table};
+use crate::transaction::entity_of as entity_at;
 use crate::value::{IntoValue, Value};
 use crate::write::WriteVerb;
-use crate::write_ids::WRITE_IDS;
-use lazuli_model::EntityKey;
+use crate::write_ids::{WRITE_IDS, WriteIds};
+use lazuli_model::{EntityKey, Timestamp};
 
 /// Marks a staged copy.
 const STAGED_MARK: &str = "!rehome/moving";
 /// Marks a note.
 const NOTE_MARK: &str = "!rehome/moved";
-/// What the row key of a note begins with; that of the original follows.
+/// The prefix of a note's row key, followed by the original's.
 const NOTE_PREFIX: &str = "!moved_";
-/// The version that a staged copy was made of.
+/// The version that a staged copy was made from.
 const VERSION: &str = "_seen";
 
 /// A table whose entities move.
-pub(super) struct ServiceStore<T> {
+pub(super) struct ServiceStore<'s, T> {
     pub(super) table: Table<T>,
+    pub(super) summaries: Option<&'s dyn Summaries<T>>,
 }
 
-/// What an entity is written as.
+/// The written form of an entity.
 struct Shape {
     key: EntityKey,
     properties: Properties,
@@ -43,7 +46,7 @@ impl Shape {
         Ok(Self { key, properties, copies })
     }
 
-    /// As long as it is staged: no reader takes it, or its copies, for an entity (P-0.3).
+    /// The form of a staged copy: readers do not mistake it, or its copies, for an entity (P-0.3).
     fn staged<T: TableEntity>(mut self, origin: &Origin) -> Self {
         if let Some(kind) = T::KIND {
             self.properties.remove(kind.property);
@@ -66,23 +69,20 @@ impl Shape {
     }
 }
 
-/// The value that an entity holds.
+/// Decodes the value of an entity.
 pub(super) fn value_of<T: TableEntity>(entity: &Entity) -> Result<T, Error> {
     let decoded = codec::decode::<T>(entity.clone())?;
     let stranger = || Error::protocol("the copy of an index is no entity");
     decoded.map(|decoded| decoded.value).ok_or_else(stranger)
 }
 
-/// The same value as an entity of any shape.
+/// The same value as an untyped entity.
 pub(super) fn entity_of<T: TableEntity>(value: &T) -> Result<Entity, Error> {
     let (key, properties) = codec::encode(value)?;
-    let entity = Entity::new(key.partition.as_str(), key.row.as_str());
-    Ok(properties
-        .values()
-        .fold(entity, |entity, (name, value)| entity.with(name.to_owned(), value.clone())))
+    Ok(entity_at(&key, &properties))
 }
 
-/// What a row is to a move.
+/// The role of a row in a move.
 fn row_of(key: &EntityKey, entity: Entity) -> Row<Entity> {
     match entity.value(INDEX_MARK) {
         None => return Row::Entity(entity),
@@ -100,10 +100,19 @@ fn row_of(key: &EntityKey, entity: Entity) -> Row<Entity> {
     Row::Staged(entity.moved(partition, row, &own), origin)
 }
 
-/// The key that a row names.
+/// The key stored in a row.
 fn named(row: &Entity) -> Option<EntityKey> {
     let (partition, row) = (row.str(PRIMARY_PARTITION).ok()?, row.str(PRIMARY_ROW).ok()?);
     EntityKey::parse(partition, row).ok()
+}
+
+fn note_properties(note: &Note) -> Properties {
+    let mut left = Properties::default();
+    left.push(INDEX_MARK, NOTE_MARK.into_value());
+    left.push(PRIMARY_PARTITION, note.to.partition.as_str().into_value());
+    left.push(PRIMARY_ROW, note.to.row.as_str().into_value());
+    left.push(GENERATION, note.number.into_value());
+    left
 }
 
 fn note_key(original: &EntityKey) -> Result<EntityKey, Error> {
@@ -111,18 +120,14 @@ fn note_key(original: &EntityKey) -> Result<EntityKey, Error> {
     Ok(EntityKey::parse(original.partition.as_str(), &row)?)
 }
 
-/// Whether a write was refused, for certain; other errors go on.
+/// Whether a write was certainly refused; other errors are returned.
 fn refused(error: Error) -> Result<(), Error> {
-    let is_taken = matches!(error.kind(), ErrorKind::UniqueViolation { .. });
-    let is_refused = match error.status().map(|status| status.as_u16()) {
-        Some(404) => *error.kind() != ErrorKind::TableNotFound,
-        Some(409 | 412) => !is_taken,
-        _ => false,
-    };
+    let is_gone = error.is_not_found() && *error.kind() != ErrorKind::TableNotFound;
+    let is_refused = is_gone || error.is_conflict() || error.is_precondition_failed();
     if is_refused && !error.may_have_been_applied() { Ok(()) } else { Err(error) }
 }
 
-impl<T: TableEntity> ServiceStore<T> {
+impl<T: TableEntity> ServiceStore<'_, T> {
     /// A row as it is stored, but decrypted.
     async fn read(&self, key: &EntityKey) -> Result<Option<(Entity, ETag)>, Error> {
         let (account, name) = (&self.table.account, &self.table.name);
@@ -143,7 +148,7 @@ impl<T: TableEntity> ServiceStore<T> {
         match index::send(account, name, write, Indexing::Known(copies), options).await {
             Ok(committed) => {
                 let etag = committed.and_then(|committed| committed.etag(0).cloned());
-                // A deletion has none.
+                // A deletion has no version.
                 Ok(Some(etag.unwrap_or_else(ETag::any)))
             }
             Err(error) => refused(error).map(|()| None),
@@ -151,7 +156,7 @@ impl<T: TableEntity> ServiceStore<T> {
     }
 }
 
-impl<T: TableEntity> Store for ServiceStore<T> {
+impl<T: TableEntity> Store for ServiceStore<'_, T> {
     type Entity = Entity;
 
     fn get<'a>(&'a self, key: &'a EntityKey) -> Reply<'a, Option<Found<Entity>>> {
@@ -182,14 +187,21 @@ impl<T: TableEntity> Store for ServiceStore<T> {
     fn commit<'a>(&'a self, original: &'a Found<Entity>, note: &'a Note) -> Reply<'a, Committed> {
         Box::pin(async move {
             let Row::Entity(entity) = &original.row else { return Ok(Committed::Refused) };
+            if let Some(summaries) = self.summaries {
+                let Some(loaded) = loaded(original.clone())? else {
+                    return Ok(Committed::Refused);
+                };
+                let left = entity_at(&note_key(&original.key)?, &note_properties(note));
+                // The version of the note is not known.
+                return match summaries.leave(&loaded, &left).await {
+                    Ok(()) => Ok(Committed::Done(None)),
+                    Err(error) => refused(error).map(|()| Committed::Refused),
+                };
+            }
             let shape = Shape::of::<T>(entity)?;
             let remove = Operation::remove(original.key.clone(), original.etag.as_str())
                 .with_copies(changes(&shape.copies, &[]));
-            let mut left = Properties::default();
-            left.push(INDEX_MARK, NOTE_MARK.into_value());
-            left.push(PRIMARY_PARTITION, note.to.partition.as_str().into_value());
-            left.push(PRIMARY_ROW, note.to.row.as_str().into_value());
-            left.push(GENERATION, note.number.into_value());
+            let mut left = note_properties(note);
             // It says nothing of the entity.
             left.mark_sealed();
             let encoded = Ok((note_key(&original.key)?, left));
@@ -210,6 +222,13 @@ impl<T: TableEntity> Store for ServiceStore<T> {
             let Row::Staged(entity, origin) = &staged.row else { return Ok(false) };
             let Shape { key, properties, copies } = Shape::of::<T>(entity)?;
             let before = Shape::of::<T>(entity)?.staged::<T>(origin);
+            if let Some(summaries) = self.summaries {
+                let (etag, time, ids) = (staged.etag.clone(), Timestamp::MIN, WriteIds::default());
+                let value = value_of::<T>(entity)?;
+                let staged = Loaded::unwritten(value, key, etag, time, ids);
+                let joined = summaries.join(&staged.with_copies(&before.copies)).await;
+                return joined.map(|()| true).or_else(|error| refused(error).map(|()| false));
+            }
             let etag = Some(staged.etag.as_str());
             let write = Operation::write(WriteVerb::Replace, Ok((key, properties)), etag)?;
             Ok(self.send(write, changes(&before.copies, &copies)).await?.is_some())

@@ -1,4 +1,4 @@
-//! Rows and notes in memory, and what must hold of them.
+//! Rows and notes in memory, and their invariants.
 
 use super::super::protocol::{
     Committed, Found, Goal, Gone, Inserted, Mark, Note, Original, Reply, Store, Wanted,
@@ -9,23 +9,23 @@ use lazuli_model::EntityKey;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// An entity: which one it is, and the changes that were made to it.
+/// An entity: its identity, and the changes made to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     birth: u64,
     changes: Vec<u64>,
 }
 
-/// What has become of an entity.
+/// The expected fate of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Should {
     Live(Vec<u64>),
     Deleted,
-    /// A later one of the same key was moved to its place.
+    /// A later one with the same key was moved to its place.
     Followed,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     Any,
@@ -46,7 +46,7 @@ impl Job {
 #[derive(Clone)]
 pub(super) struct World {
     state: Arc<Mutex<State>>,
-    /// Whether a job moves whatever it finds: then a copy may stay of what others delete while it runs.
+    /// Whether a job moves any state: then a copy may stay of an entity that is deleted while it runs.
     is_loose: bool,
 }
 
@@ -56,10 +56,10 @@ struct State {
     copy: Option<(Life, Option<Mark>, u64)>,
     note: Option<(Note, u64)>,
     should: BTreeMap<u64, Should>,
-    /// The first version of all.
+    /// The very first version.
     first: Option<u64>,
     jobs: Vec<Job>,
-    /// Grows with every write: versions, times, births.
+    /// Grows with every write: used for versions, times and births.
     count: u64,
     trace: Vec<String>,
 }
@@ -95,7 +95,7 @@ impl World {
         self.lock().jobs.clone()
     }
 
-    /// Nothing of a move is left, and nothing that was deleted.
+    /// Checks that no mark or note is left, and no deleted entity.
     pub(super) fn check_end(&self) {
         schedule::World::check_step(self);
         let state = self.lock();
@@ -113,7 +113,7 @@ impl schedule::World for World {
         self.lock().trace.push(format!("{client} ended"));
     }
 
-    /// Whoever asks for the original first finds each entity that lives, with its changes.
+    /// Checks that a client which reads the original first finds every living entity with its changes.
     fn check_step(&self) {
         let state = self.lock();
         for (birth, should) in &state.should {
@@ -159,8 +159,8 @@ impl State {
         self.copy.as_ref().is_some_and(|(.., found)| etag(*found) == *version)
     }
 
-    /// Whether a copy is what there is of an entity: not what a job has not cleared away yet, and not what it has
-    /// written beside an original that was not there when a client asked for it.
+    /// Whether a copy represents an entity: neither one that a job has yet to clean up, nor one written next to an
+    /// original that did not exist when a client read it.
     fn is_entity(&self, copy: &Life) -> bool {
         let is_alive = matches!(self.should.get(&copy.birth), Some(Should::Live(_)));
         is_alive && self.original.as_ref().is_none_or(|(life, _)| life.birth != copy.birth)
@@ -197,7 +197,7 @@ impl Client {
         Job::For(Wanted { etag: etag(first), ticks: first })
     }
 
-    /// A job for what is there now.
+    /// A job for the current state.
     pub(super) async fn see(&self) -> Option<Job> {
         let found = self.original().await.unwrap()?;
         Some(Job::For(Wanted { etag: found.etag, ticks: found.ticks }))
@@ -215,7 +215,7 @@ impl Client {
         insert.await.unwrap();
     }
 
-    /// The entity where it is, as P-3.6a says.
+    /// Finds the entity in the order of P-3.6a.
     async fn find(&self) -> Option<(Life, ETag, Place)> {
         if let Some(found) = self.original().await.unwrap() {
             return Some((found.entity, found.etag, Place::Original));
@@ -260,7 +260,7 @@ impl Client {
         delete.await.unwrap();
     }
 
-    /// Stops once, then carries a request out.
+    /// Stops once, then carries out a request.
     fn request<'a, T: Send + 'a>(
         &'a self,
         what: impl ToString,

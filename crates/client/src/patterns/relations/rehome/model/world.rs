@@ -1,4 +1,4 @@
-//! Rows and notes in memory, and what must hold of them.
+//! Rows and notes in memory, and their invariants.
 
 use super::super::protocol::{Committed, Found, Note, Origin, Reply, Row, Store};
 use crate::entity::ETag;
@@ -7,7 +7,7 @@ use lazuli_model::EntityKey;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// An entity: which one it is, and the changes that were made to it.
+/// An entity: its identity, and the changes made to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     birth: u64,
@@ -17,7 +17,7 @@ pub(super) struct Life {
 #[derive(Clone)]
 pub(super) struct World {
     state: Arc<Mutex<State>>,
-    /// Whether somebody writes without a look.
+    /// Whether a client writes without reading.
     is_blind: bool,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct World {
 struct State {
     rows: BTreeMap<EntityKey, (Row<Life>, u64)>,
     notes: BTreeMap<EntityKey, (Note, u64)>,
-    /// What each entity should be; `None` if it was deleted.
+    /// The expected state of each entity; `None` if it was deleted.
     should: BTreeMap<u64, Option<Vec<u64>>>,
-    /// Grows with every write: versions, numbers, births.
+    /// Grows with every write: used for versions, numbers and births.
     count: u64,
     trace: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl World {
         Client { world: self.clone(), number: 0, is_free: true }
     }
 
-    /// Nothing that moves write is left.
+    /// Checks that no staged copy or note is left.
     pub(super) fn check_end(&self) {
         schedule::World::check_step(self);
         let state = self.lock();
@@ -80,8 +80,8 @@ impl schedule::World for World {
         self.lock().trace.push(format!("{client} ended"));
     }
 
-    /// At every step each entity is in one place, as it should be, or gone if it was deleted. Where somebody
-    /// writes without a look an entity may have been written over, and then it is in none.
+    /// At every step, each entity is in one place with the expected content, or gone if it was deleted. If a client
+    /// writes without reading, an entity may have been overwritten, and is then in no place.
     fn check_step(&self) {
         let state = self.lock();
         for (birth, should) in &state.should {
@@ -99,7 +99,7 @@ impl schedule::World for World {
 }
 
 impl State {
-    /// Entities, where they are: a staged copy that a note names is one.
+    /// Entities and their keys: a staged copy named by a note is an entity.
     fn lives(&self) -> impl Iterator<Item = (&EntityKey, &Life)> {
         self.rows.iter().filter_map(|(key, (row, _))| match row {
             Row::Entity(life) => Some((key, life)),
@@ -145,7 +145,7 @@ impl Client {
         self.world.lock().trace.join("\n")
     }
 
-    /// The entities that are at one of these keys.
+    /// The entities at these keys.
     pub(super) fn alive_at(&self, keys: &[&EntityKey]) -> Vec<u64> {
         let state = self.world.lock();
         let here = state.lives().filter(|(key, _)| keys.contains(key));
@@ -204,7 +204,7 @@ impl Client {
         delete.await.unwrap();
     }
 
-    /// Stops once, then carries a request out.
+    /// Stops once, then carries out a request.
     fn request<'a, T: Send + 'a>(
         &'a self,
         what: String,
