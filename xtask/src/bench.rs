@@ -57,8 +57,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     Ok(process::check(bench.args(&options.arguments)))
 }
 
-/// Runs this program again, built with optimization. Clients of some measurements are threads of this
-/// program and share the machine with the server: unoptimized, they take more CPU time than it does.
+/// Runs this program again, built with optimization. Some measurements run their clients as threads of
+/// this program, on the same machine as the server: unoptimized, they use more CPU time than the server.
 fn run_optimized(workspace: &Workspace, options: &Options) -> Tally {
     let again = ["run", "--quiet", "--release", "--package", "xtask", "--", "bench"];
     process::check(workspace.cargo().args(again).args(&options.arguments))

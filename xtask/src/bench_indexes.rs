@@ -1,7 +1,7 @@
 //! `cargo xtask bench --indexes`: what indexes save and cost, as ratios of one run.
 //!
-//! One server of the profile `dist` on a directory of its own. Costs are CPU time of the server per
-//! operation, because the machine may do much else meanwhile; building is also told per second.
+//! One server of the profile `dist` on its own directory. Costs are CPU time of the server per
+//! operation, because the machine may be busy with other work; building is also reported per second.
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -19,18 +19,18 @@ use std::time::{Duration, Instant};
 
 /// Entities of one partition.
 const PARTITION_ROWS: u64 = 1_000;
-/// Entities that share a city: as many as fit into an `or` of keys, which has 15 comparisons at most.
+/// Entities that share a city: as many as fit into an `or` of keys, which has at most 15 comparisons.
 const CITY_ROWS: u64 = 7;
 /// Clients that load, insert and read.
 const CLIENTS: u64 = 4;
 /// Inserts per second while an index is built.
 const PACE: u64 = 1_000;
-/// Inserts that are compared, each into a table of its own.
+/// Inserts that are compared, each kind into its own table.
 const INSERTS: u64 = 20_000;
 const TICKS_PER_SECOND: f64 = 100.0;
 const TABLE: &str = "Indexed";
 
-/// `--indexes`, and what may follow it.
+/// `--indexes`, and the options that may follow it.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// Measure indexes
@@ -67,7 +67,7 @@ struct Bench {
     time: Duration,
 }
 
-/// What some operations took.
+/// The cost of some operations.
 #[derive(Clone, Copy)]
 struct Cost {
     operations: u64,
@@ -102,7 +102,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A query by a property: a scan, then by index; and beside a read of as many keys.
+    /// Queries by a property: a scan, then by index, compared with reads of as many keys.
     fn reads(&self) -> Result<()> {
         let scan = self.cost(|| {
             let mut connection = Connection::open(self.address)?;
@@ -146,7 +146,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Builds one index, then another, while inserts go on at a fixed pace.
+    /// Builds one index, then another, while inserts continue at a fixed rate.
     fn build(&self) -> Result<()> {
         let mut connection = Connection::open(self.address)?;
         let is_built = AtomicBool::new(false);
@@ -227,7 +227,7 @@ impl Bench {
                 Ok(INSERTS)
             })
         };
-        // Twice, so that what warms up does not count for the first.
+        // Twice, so that warm-up does not count against the first.
         for round in ["First", "Second"] {
             let plain = cost(&format!("{round}Plain"), 0)?;
             let one = cost(&format!("{round}One"), 1)?;
@@ -238,7 +238,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Reads paths for a time; each must give so many entities.
+    /// Reads paths for a while; each must return this many entities.
     fn load(&self, path: impl Fn(&mut Seeded) -> (String, usize) + Sync) -> Result<Cost> {
         let done = AtomicU64::new(0);
         self.cost(|| {
@@ -259,7 +259,7 @@ impl Bench {
         })
     }
 
-    /// Runs clients side by side.
+    /// Runs clients in parallel.
     fn clients(&self, work: impl Fn(&mut Connection, u64) -> Result<()> + Sync) -> Result<()> {
         std::thread::scope(|scope| {
             let work = &work;
@@ -272,7 +272,7 @@ impl Bench {
         })
     }
 
-    /// What operations cost the server; `work` says how many there were.
+    /// The server's cost of some operations; `work` returns how many there were.
     fn cost(&self, work: impl FnOnce() -> Result<u64>) -> Result<Cost> {
         let before = self.cpu()?;
         let operations = work()?;
@@ -282,7 +282,7 @@ impl Bench {
     /// CPU time of the server so far, all threads.
     fn cpu(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        // The name of the program, which may hold anything, ends with a parenthesis.
+        // The name of the program may contain anything, and ends with a parenthesis.
         let (_, fields) = stat.rsplit_once(") ").context("read the times of the server")?;
         let mut times = fields.split(' ').skip(11).map(str::parse::<u64>);
         let mut next = || times.next().context("read the times of the server")?.context("a time");
@@ -310,7 +310,7 @@ fn keys(number: u64) -> (String, String) {
 }
 
 fn email(number: u64) -> String {
-    // Not in the order of the keys.
+    // Not in key order.
     format!("{:08x}@contoso.com", number.wrapping_mul(2_654_435_761) & 0xffff_ffff)
 }
 

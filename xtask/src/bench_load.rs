@@ -1,4 +1,4 @@
-//! What the benchmarks of shared stores have in common: a table, and clients that do one operation after the other.
+//! Shared by the benchmarks of shared stores: a table, and clients that run one operation after the other.
 
 use anyhow::{Context, Result, ensure};
 use lazuli_testkit::http::{Connection, Operation, Request};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 pub(crate) const VALUE_BYTES: usize = 1_024;
 pub(crate) const TABLE: &str = "Bench";
 
-/// One operation of a client; whether it was done.
+/// One operation of a client; returns whether it was done.
 pub(crate) type Step<'a> = &'a (dyn Fn(&mut Connection, &mut Seeded) -> Result<bool> + Sync);
 
-/// CPU that somebody has used until now.
+/// Returns the CPU time used so far.
 pub(crate) type Cpu<'a> = &'a dyn Fn() -> Result<Duration>;
 
-/// What clients did in a time.
+/// What clients did in a given time.
 pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) failed: u64,
@@ -38,18 +38,18 @@ impl Done {
     }
 }
 
-/// Who does what, for how long.
+/// What runs, with which clients, for how long.
 #[derive(Clone, Copy)]
 pub(crate) struct Load<'a> {
     pub(crate) servers: &'a [SocketAddr],
     pub(crate) clients: usize,
     pub(crate) time: Duration,
-    /// Whose CPU is counted.
+    /// The CPU time that is counted.
     pub(crate) cpu: Cpu<'a>,
 }
 
 impl Load<'_> {
-    /// Lets clients spread over the servers do one operation after the other.
+    /// Makes clients, spread over the servers, run one operation after the other.
     pub(crate) fn run(&self, step: Step<'_>) -> Result<Done> {
         let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
         let mut connections = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) fn cpu_of_servers(servers: &[Server]) -> Result<Duration> {
     servers.iter().map(|server| cpu_of(server.pid()).context("read /proc")).sum()
 }
 
-/// Creates the table with so many rows.
+/// Creates the table with this many rows.
 pub(crate) fn fill(server: &Server, rows: usize) -> Result<()> {
     let mut connection = server.connect()?;
     let body = format!("{{\"TableName\":\"{TABLE}\"}}");
@@ -97,7 +97,7 @@ pub(crate) fn fill(server: &Server, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reads one of so many rows.
+/// Reads one of this many rows.
 pub(crate) fn read(
     rows: usize,
 ) -> impl Fn(&mut Connection, &mut Seeded) -> Result<bool> + Sync + Copy {
@@ -108,7 +108,7 @@ pub(crate) fn read(
     }
 }
 
-/// Inserts rows, each with the next number.
+/// Inserts rows with consecutive numbers.
 pub(crate) fn insert(
     number: &AtomicU64,
 ) -> impl Fn(&mut Connection, &mut Seeded) -> Result<bool> + Sync {
@@ -132,7 +132,7 @@ pub(crate) fn line(what: &str, one: f64, other: f64, goal: &str) {
     println!("{what:44} {one:10.1} {other:10.1} {:7.2}  {goal}", one / other);
 }
 
-/// What [`line`] prints below.
+/// The heading of what [`line`] prints.
 pub(crate) fn heading(one: &str, other: &str) {
     println!("{:44} {one:>10} {other:>10} {:>7}  goal", "", "ratio");
 }

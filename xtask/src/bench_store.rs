@@ -1,7 +1,8 @@
-//! `cargo xtask bench --engine postgres`: what gateways cost beside plain SQL, as ratios of one run (K-11).
+//! `cargo xtask bench --engine postgres`: what gateways cost compared with plain SQL, as ratios of one run
+//! (K-11).
 //!
-//! The machine may do much else meanwhile: rates say little, and CPU per operation and ratios say something.
-//! `pgbench` runs the plain statements, prepared, on the same database.
+//! The machine may be busy with other work: rates mean little, while CPU per operation and ratios are
+//! meaningful. `pgbench` runs the plain statements, prepared, on the same database.
 
 use crate::bench_load::{
     Cpu, Done, Load, Step, TABLE, VALUE_BYTES, cpu_of_servers, fill, heading, insert, line, put,
@@ -26,7 +27,7 @@ const ROWS: usize = 5_000;
 const CLIENTS: usize = 16;
 /// Clients where rates are compared.
 const MANY_CLIENTS: usize = 64;
-/// Clients of each gateway where waiting decides, and how long each answer of the store takes then.
+/// Clients per gateway where waiting dominates, and how long each answer of the store then takes.
 const WAITING_CLIENTS: usize = 4;
 const WAIT: Duration = Duration::from_millis(50);
 const GATEWAYS: usize = 3;
@@ -99,7 +100,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A page of 1,000 entities beside one statement that selects as many rows (K-11.6).
+    /// A page of 1,000 entities, compared with one statement that selects as many rows (K-11.6).
     fn page(&self) -> Result<()> {
         let page = self.load(1, &|connection, _| {
             Ok(connection.send(&Request::new("GET", &format!("/{TABLE}()")))?.status == 200)
@@ -127,8 +128,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Rates of many clients (K-11.4). The clients of the gateway share the machine with it and the database, and
-    /// each of theirs is an HTTP request.
+    /// Rates of many clients (K-11.4). The gateway's clients share the machine with it and the database, and
+    /// each of their operations is an HTTP request.
     fn rates(&self) -> Result<()> {
         let done = self.load(MANY_CLIENTS, &read(ROWS))?;
         let plain = self.pgbench(MANY_CLIENTS, &plain_read())?;
@@ -140,7 +141,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// CPU and memory of a gateway beside those of the local engine (K-11.3).
+    /// CPU and memory of a gateway, compared with those of the local engine (K-11.3).
     fn gateway_costs(&self) -> Result<()> {
         let data = tempfile::tempdir()?;
         let quiet = ["--access-log", "off"];
@@ -167,7 +168,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// One gateway and three, on a store that makes everybody wait (K-11.7).
+    /// One gateway and three, on a store that makes everyone wait (K-11.7).
     fn gateways(&self) -> Result<()> {
         let store = SocketAddr::from(([127, 0, 0, 1], self.database.instance.port));
         let (mut lines, mut gateways) = (Vec::new(), Vec::new());
@@ -186,7 +187,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A load on the gateway, by which the CPU of the database is measured.
+    /// A load on the gateway, measured by the CPU of the database.
     fn load(&self, clients: usize, step: Step<'_>) -> Result<Done> {
         self.load_on(&self.gateway, clients, &|| self.cpu(), step)
     }
@@ -202,7 +203,7 @@ impl<'a> Bench<'a> {
         Load { servers: &addresses, clients, time: self.time, cpu }.run(step)
     }
 
-    /// The same time of a script of `pgbench`.
+    /// A `pgbench` script for the same time.
     fn pgbench(&self, clients: usize, script: &str) -> Result<Done> {
         let database = &self.database.instance;
         let file = tempfile::NamedTempFile::new()?;

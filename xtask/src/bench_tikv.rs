@@ -1,7 +1,8 @@
 //! `cargo xtask bench --engine tikv`: what can be measured without a real cluster (K-11.3, K-11.7).
 //!
-//! The stand-in is no database: its own speed says nothing of TiKV, so only the CPU of gateways and ratios of one
-//! run are told. Round trips, and calls on the region of the catalog, are tests and not measured here.
+//! The stand-in is not a database: its speed says nothing about TiKV, so only the CPU of gateways and ratios of
+//! one run are reported. Round trips, and calls to the region of the catalog, are covered by tests and not
+//! measured here.
 
 use crate::bench_load::{Load, Step, cpu_of_servers, fill, heading, insert, line, read};
 use crate::tally::Tally;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// Rows that are read.
 const ROWS: usize = 1_000;
 const CLIENTS: usize = 8;
-/// Clients of each gateway where waiting decides, and how long each read of the store takes then.
+/// Clients per gateway where waiting dominates, and how long each read of the store then takes.
 const WAITING_CLIENTS: usize = 4;
 const WAIT_MS: u64 = 20;
 const GATEWAYS: usize = 3;
@@ -57,7 +58,7 @@ pub(crate) fn run(workspace: &Workspace, seconds: u64) -> Result<Tally> {
     Ok(Tally::PASSED)
 }
 
-/// The CPU and memory of a gateway beside those of the local engine (K-11.3).
+/// The CPU and memory of a gateway, compared with those of the local engine (K-11.3).
 fn compare(gateway: &[Server], local: &[Server], time: Duration) -> Result<()> {
     heading("tikv", "local");
     let cost = |servers, step| Ok::<_, anyhow::Error>(load(servers, CLIENTS, time, step)?.cpu_us());

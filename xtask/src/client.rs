@@ -59,8 +59,8 @@ pub(crate) fn run(workspace: &Workspace, client: &Client) -> Result<Tally> {
     })
 }
 
-/// Runs the client's program against a gateway on a store, where nobody else's tables are: in a schema of
-/// its own on PostgreSQL, in an account of its own on TiKV.
+/// Runs the client's program against a gateway on a store, separated from all other tables: in its own
+/// schema on PostgreSQL, in its own account on TiKV.
 pub(crate) fn run_on_store(workspace: &Workspace, client: &Client, store: &str) -> Result<Tally> {
     let is_tikv = store.starts_with("tikv://");
     let account = is_tikv.then(|| format!("sdk{:016x}", SystemClock.now().ticks()));

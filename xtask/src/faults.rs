@@ -1,10 +1,10 @@
 //! `cargo xtask torture --engine postgres|tikv`: the faults of a store that several gateways share (K-10.5).
 //!
-//! Three gateways of the real binary run on one store, each through a line of its own that can be made
-//! bad. While a fault happens, clients that spread over all gateways record histories of tables and
-//! queues, one after the other; every history is checked as the others of `lazuli-sim` are. Others write a
-//! table with indexes, a feed and entities that expire, and transactions with messages (`derived.rs`). A probe
-//! measures how long each gateway needs for a write and a read, and when it is back.
+//! Three gateways of the real binary run on one store, each through its own line, which can be made
+//! unreliable. During a fault, clients spread over all gateways record histories of tables and queues, one
+//! after the other; every history is checked like the others of `lazuli-sim`. Other clients write a table with
+//! indexes, a feed and expiring entities, and transactions with messages (`derived.rs`). A probe measures how
+//! long each gateway needs for a write and a read, and when it has recovered.
 
 mod derived;
 mod gateways;
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Runs that wait for their indexes to be built, while others go on.
+/// Runs that wait for their indexes to be built while others continue.
 const ENDING_MAX: usize = 3;
 
 /// A store that several gateways may share.
@@ -45,7 +45,7 @@ impl Store {
         }
     }
 
-    /// What is not installed that it needs, if anything.
+    /// The missing program that it needs, if any.
     fn missing(self) -> Option<&'static str> {
         match self {
             Self::Postgres if !stores::postgres::is_installed() => {
@@ -59,7 +59,7 @@ impl Store {
     }
 }
 
-/// Which faults, how often.
+/// Which faults to run, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) store: Store,

@@ -4,13 +4,13 @@
 //! state, or, for the one request without a response, either that or the requested state. After
 //! every kill the server is restarted on the same directory and everything is read back:
 //!
-//! - every acknowledged write is there, with the acknowledged ETag;
+//! - every acknowledged write exists, with the acknowledged ETag;
 //! - deleted entities stay deleted;
 //! - a request in doubt happened entirely or not at all, even if it was a batch;
 //! - ETags of one row only increase, even across deletion and restart;
-//! - entities that are expired when they are written are gone at once, whether they are swept or not;
-//! - an entity and a message of one transaction are both there, or neither;
-//! - the indexes of the table, one of which is built again in each round, agree with the entities.
+//! - entities that have already expired when written are gone at once, swept or not;
+//! - an entity and a message of one transaction both exist, or neither;
+//! - the indexes of the table, one of which is rebuilt in each round, agree with the entities.
 //!
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave depends on the machine.
@@ -36,7 +36,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const TABLE: &str = "Kill";
-/// On numbers that writers replace and merge.
+/// Indexes on numbers that writers replace and merge.
 const INDEXES: &str = r#"[{"name":"byReplaced","on":["replaced"]},{"name":"byMerged","on":["PartitionKey","merged"]}]"#;
 /// Maximum number of acknowledged requests before the kill.
 const ACKNOWLEDGED_MAX: usize = 400;
@@ -150,7 +150,7 @@ impl<'a> Trial<'a> {
             self.interrupt_the_opening()?;
         }
         let server = self.open_and_compare()?;
-        // It is built while the writers write and the kill comes.
+        // It is built while the writers write and the kill happens.
         indexes::rebuild(&mut server.connect()?, TABLE, "byReplaced")?.done()?;
         let target = 1 + self.random.below(ACKNOWLEDGED_MAX);
         let pause = Duration::from_micros(self.random.below(3000) as u64);
@@ -224,7 +224,7 @@ impl<'a> Trial<'a> {
             self.writers.iter().map(|_| server.connect()).collect::<Result<_, _>>()?;
         std::thread::scope(|scope| {
             let (acknowledged, writers) = (&acknowledged, self.writers.iter_mut());
-            // Only the writers keep the channel open: if all of them end early, so does this.
+            // Only the writers keep the channel open: if all of them end early, this ends too.
             let acknowledge = move || {
                 if acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == target {
                     let _ = reached.send(());

@@ -80,7 +80,7 @@ struct NoSkip {
 }
 
 impl NoSkip {
-    /// Lets tests that `command` runs fail where they would skip: they look for `CI`.
+    /// Makes tests that `command` runs fail where they would skip: they check `CI`.
     fn tell(self, command: &mut std::process::Command) {
         if self.no_skip {
             command.env("CI", "true");

@@ -1,4 +1,4 @@
-//! Runs the commands of the README, and of the pages that follow it, as they are printed.
+//! Runs the commands of the README, and of the pages that follow it, as printed.
 //!
 //! A fenced block is checked when an HTML comment stands right before it:
 //!
@@ -7,7 +7,7 @@
 //! | `<!-- check: server -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow, of all pages |
 //! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests and `lazuli` first in the path |
 //! | `<!-- check: python -->` | that environment's `python` |
-//! | `<!-- check: rust -->` | a program of its own, which depends on this client, on tokio, and on nothing else |
+//! | `<!-- check: rust -->` | a separate program, which depends on this client, on tokio, and on nothing else |
 //! | `<!-- check: output -->` | must equal what the block before it printed, line by line |
 //! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
 //!
@@ -26,7 +26,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The pages, in the order in which they are run, against the server that the first one starts.
+/// The pages in the order in which they are run, against the server that the first one starts.
 const PAGES: [&str; 2] = ["README.md", "docs/extensions.md"];
 
 /// The ports that the README names: queues and tables.
@@ -36,7 +36,7 @@ const PORTS: [u16; 2] = [10001, 10002];
 struct Block {
     page: &'static str,
     kind: String,
-    /// The line of the fence, from one.
+    /// The line number of the fence, from one.
     line: usize,
     text: String,
 }
@@ -52,7 +52,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
         println!("skipped: port {port}, which the README names, is taken");
         return Ok(Tally::SKIPPED);
     }
-    // Built beforehand, so that the check waits for the start and not for the build.
+    // Built first, so that the check waits only for the start, not for the build.
     workspace.binary()?;
     let mut reader = Reader::new(workspace, &environment)?;
     let mut tally = Tally::default();
@@ -71,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The marked blocks of all pages. Each page has some, and the README one of every kind.
+/// The marked blocks of all pages. Every page has some, and the README has every kind.
 fn all_blocks(root: &Path) -> Result<Vec<Block>> {
     let mut all = Vec::new();
     for page in PAGES {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         );
         fs::write(home.join("Cargo.toml"), manifest).context("write a manifest")?;
         fs::write(home.join("src/main.rs"), text).context("write a program")?;
-        // The versions that everything else is tested with.
+        // The same versions that everything else is tested with.
         fs::copy(self.workspace.root.join("Cargo.lock"), home.join("Cargo.lock"))
             .context("copy the lock file")?;
         let mut build = self.workspace.cargo();

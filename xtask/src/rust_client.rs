@@ -13,17 +13,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// What is published together (C-1.1), in the order of publication.
+/// The crates published together (C-1.1), in the order of publication.
 const PUBLISHED: [&str; 5] =
     ["lazuli-model", "lazuli-advice", "lazuli-wire", "lazuli-client-derive", "lazuli-client"];
 
-/// Seeds of a crash test, and cancelled futures of CS-25; plain `cargo test` runs fewer. Variables of these names
-/// win: the 1,000 seeds of P-0.7 take longer than a merge should wait.
+/// Seeds of a crash test, and cancelled futures of CS-25; plain `cargo test` runs fewer. Environment variables
+/// of these names override them: the 1,000 seeds of P-0.7 take longer than a merge should wait.
 const LENGTHS: [(&str, &str); 2] = [("LAZULI_SEEDS", "100"), ("LAZULI_ROUNDS", "10000")];
-/// The same for a service in another process: what is tested there is the service.
+/// The same for a service in another process, where the service is what is tested.
 const OTHER_PROCESS: (&str, &str) = ("LAZULI_ROUNDS", "500");
 
-/// Cargo's arguments for all features; `release`, as the binary under test is.
+/// Cargo's arguments for all features; `release`, like the binary under test.
 const RELEASE: [&str; 4] = ["--release", "--all-features", "--package", "lazuli-client"];
 
 #[derive(Clone, Copy)]
@@ -61,12 +61,12 @@ impl Part {
 }
 
 /// All tests of the client in one process, then the acceptance scenarios against the real
-/// binary, with the official clients beside ours.
+/// binary, with the official clients alongside ours.
 fn scenarios(workspace: &Workspace) -> Result<Tally> {
     let mut command = workspace.cargo();
     command.arg("test").args(RELEASE).args(["--no-fail-fast", "--tests"]);
     command.envs(LENGTHS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
-    // Each scenario has a server of its own, whatever the caller's shell names.
+    // Each scenario has its own server, whatever the caller's shell names.
     command.env_remove("LAZULI_CONNECTION_STRING");
     let mut tally = process::run_counted(&mut command, process::count_cargo_test)?;
 
@@ -89,7 +89,7 @@ fn scenarios(workspace: &Workspace) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The acceptance scenarios against Azurite; its known faults are listed beside them (CS-23).
+/// The acceptance scenarios against Azurite, whose known faults are listed with them (CS-23).
 fn scenarios_on_azurite(workspace: &Workspace) -> Result<Tally> {
     let Some(azurite) = start_azurite(workspace)? else { return Ok(Tally::SKIPPED) };
     let mut command = acceptance(workspace, &azurite.connection_string());
@@ -114,7 +114,7 @@ fn start_azurite(workspace: &Workspace) -> Result<Option<Azurite>> {
     }
 }
 
-/// Runs every example program against a fresh server. One that needs blobs has Azurite's.
+/// Runs every example program against a fresh server. Examples that need blobs use Azurite's.
 fn examples(workspace: &Workspace) -> Result<Tally> {
     process::run(workspace.cargo().arg("build").args(RELEASE).arg("--examples"))?;
     let data = tempfile::tempdir().context("create a data directory")?;
@@ -153,7 +153,7 @@ fn examples(workspace: &Workspace) -> Result<Tally> {
     Ok(tally)
 }
 
-/// An example succeeds, and shows something.
+/// An example must succeed, and print something.
 fn run_example(program: &Path, connection_string: &str) -> Result<()> {
     let work = tempfile::tempdir().context("create a directory to work in")?;
     let mut command = Command::new(program);
@@ -166,7 +166,7 @@ fn run_example(program: &Path, connection_string: &str) -> Result<()> {
     Ok(())
 }
 
-/// The documentation of the client's crates has no warnings.
+/// The documentation of the client's crates must have no warnings.
 fn documentation(workspace: &Workspace) -> Tally {
     let mut command = workspace.cargo();
     command.args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings");
@@ -176,8 +176,8 @@ fn documentation(workspace: &Workspace) -> Tally {
     process::check(&mut command)
 }
 
-/// The packages can be published together: each is made and built from the others. What the client brings
-/// along is counted by its own test `packages`.
+/// The packages can be published together: each is packaged and built from the others. The client's own
+/// test `packages` counts its dependencies.
 fn packages(workspace: &Workspace) -> Tally {
     let mut command = workspace.cargo();
     command.args(["package", "--allow-dirty", "--quiet"]);

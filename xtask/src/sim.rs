@@ -1,5 +1,4 @@
-//! `cargo xtask sim`: the services, alone or with the front before them, under simulated faults, seed
-//! after seed.
+//! `cargo xtask sim`: the services, alone or behind the front, under simulated faults, seed after seed.
 
 use crate::process;
 use crate::tally::Tally;

@@ -123,7 +123,7 @@ impl<'a> Soak<'a> {
         let over = AtomicBool::new(false);
         let outcome = self.work(server.address(), Until::Over(&over), |figures| {
             let watched = watch.run(figures, time);
-            // In any case: only this ends the work.
+            // On errors too: only this ends the work.
             over.store(true, Ordering::SeqCst);
             watched
         });
@@ -137,7 +137,7 @@ impl<'a> Soak<'a> {
         let target = self.figures.operations() + KILL_AFTER;
         self.work(server.address(), Until::CutOff, |figures| {
             let reached = figures.wait_for(target, PATIENCE);
-            // In any case: only this ends the work.
+            // On errors too: only this ends the work.
             server.kill().context("kill the server")?;
             ensure!(reached, "the connections stopped before the kill");
             Ok(())

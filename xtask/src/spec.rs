@@ -11,7 +11,7 @@ const NOT_RULES: [&str; 3] = ["P-256", "P-384", "E-324"];
 /// Files that cite rules end in one of these.
 const EXTENSIONS: [&str; 9] = ["c", "go", "java", "js", "md", "py", "rs", "sh", "toml"];
 
-/// Directories that hold build products, recorded traffic or the code of others.
+/// Directories that hold build products, recorded traffic or third-party code.
 const NOT_SEARCHED: [&str; 5] = ["target", "golden", "corpus", "node_modules", "lazuli-data"];
 
 /// The rules of all pages.

@@ -26,7 +26,7 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    /// Where its data is.
+    /// The location of its data.
     fn dir(self, workspace: &Workspace) -> PathBuf {
         let name = match self {
             Self::Postgres => "postgres",

@@ -27,7 +27,7 @@ pub(crate) struct Options {
     no_skip: NoSkip,
 }
 
-/// One suite. Quick ones come first, so that a typing error shows within seconds.
+/// One suite. Quick ones come first, so that a typo shows within seconds.
 enum Suite {
     Format,
     Lints,
@@ -125,7 +125,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     Ok(total)
 }
 
-/// The suites that do not know which engine they run on (K-10.4), and the engine's own.
+/// The suites that do not depend on the engine they run on (K-10.4), and the engine's own.
 fn run_on_engine(workspace: &Workspace, engine: Shared, options: &Options) -> Result<Tally> {
     let Some(store) = engine.store() else {
         println!("skipped: {}", engine.missing());
@@ -150,7 +150,7 @@ fn run_on_engine(workspace: &Workspace, engine: Shared, options: &Options) -> Re
     for client in CLIENTS {
         suite(client.name, &|| client::run_on_store(workspace, client, &store.address));
     }
-    // Histories of clients that spread over three gateways, on servers of their own (K-10.3).
+    // Histories of clients spread over three gateways, on their own servers (K-10.3).
     suite("faults", &|| faults::run(workspace, &faults::Options::short(engine.faults())));
     Ok(total)
 }
@@ -165,7 +165,7 @@ pub(crate) enum Shared {
 /// A store that runs for the suites.
 struct Running {
     address: String,
-    /// If this process has started it.
+    /// Set if this process has started it.
     _stand_in: Option<StandIn>,
 }
 
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// The store that the environment names, or one that is started for this process; `None` if it is not
+    /// The store that the environment names, or one started for this process; `None` if it is not
     /// installed.
     fn store(self) -> Option<Running> {
         let named = |address| Running { address, _stand_in: None };
@@ -187,7 +187,7 @@ impl Shared {
                 let start = || postgres::shared_address().to_owned();
                 given.or_else(|| postgres::is_installed().then(start)).map(named)
             }
-            // The engine's own tests start stand-ins that they can break, also where a cluster is named.
+            // The engine's own tests start stand-ins that they can break, even where a cluster is named.
             Self::Tikv if !tikv::is_installed() => None,
             Self::Tikv => Some(match std::env::var(tikv::ADDRESS_VARIABLE) {
                 Ok(drivers) => named(format!("tikv://{}", drivers.trim_start_matches("tikv://"))),
@@ -206,14 +206,14 @@ impl Shared {
         }
     }
 
-    /// What the tests are told of the store.
+    /// The environment variables that give the tests the store.
     fn environment(self, store: &Running) -> Vec<(&'static str, String)> {
         match self {
             Self::Postgres => vec![
                 (postgres::ADDRESS_VARIABLE, store.address.clone()),
                 ("LAZULI_TEST_ENGINE", store.address.clone()),
             ],
-            // Recorded traffic wants an empty cluster each time: a stand-in of its own.
+            // Recorded traffic needs an empty cluster each time, so each test has its own stand-in.
             Self::Tikv => vec![("LAZULI_TEST_ENGINE", "tikv".to_owned())],
         }
     }

@@ -20,8 +20,8 @@ const IDLE_CONNECTIONS: u64 = 10_000;
 const ATTACKED_MIB_MAX: u64 = 600;
 /// Parts that share the time: seven, and the disk trials.
 const PARTS: u64 = 7 + DISK_TRIALS.len() as u64;
-/// Settings under which clients are recorded: what the server remembers of tables and queues depends
-/// on whether an acknowledged commit may be lost.
+/// Settings under which clients are recorded: what the server caches of tables and queues depends on
+/// whether an acknowledged commit may be lost.
 const DURABILITIES: [&str; 2] = ["sync", "memory"];
 
 /// One disk trial.
@@ -144,7 +144,7 @@ fn disk(
     Ok(process::check(&mut command))
 }
 
-/// Records clients of the real binary, and checks what they saw.
+/// Records clients of the real binary, and checks the histories.
 fn histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
     record(workspace, (seed, seconds), &["record"], table_address)
 }
@@ -154,7 +154,7 @@ fn queue_histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tal
     record(workspace, (seed, seconds), &["record", "--service", "queue"], queue_address)
 }
 
-/// Records under each setting, for its share of the time.
+/// Records under each setting, each for its share of the time.
 fn record(
     workspace: &Workspace,
     (seed, seconds): (u64, u64),

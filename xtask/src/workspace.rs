@@ -9,7 +9,7 @@ use std::process::Command;
 
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
-    /// Cargo's target directory; chores install their tools under it, too.
+    /// Cargo's target directory; tasks install their tools under it, too.
     pub(crate) target: PathBuf,
     release_binary: OnceCell<PathBuf>,
     dist_binary: OnceCell<PathBuf>,

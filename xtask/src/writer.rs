@@ -12,7 +12,7 @@ use lazuli_testkit::table::{self, Outcome};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Operations of one batch, at most.
+/// Maximum operations of one batch.
 const BATCH_MAX: usize = 12;
 
 /// Writes to one partition that no other writer touches.
@@ -21,7 +21,7 @@ pub(crate) struct Writer {
     partition: String,
     /// Rows that it writes to repeatedly.
     rows_max: u32,
-    /// Whether entities of its table expire at the time that they say.
+    /// Whether entities of its table expire at the time in their property.
     expires: bool,
     random: Seeded,
     acknowledged: Acknowledged,
@@ -46,7 +46,7 @@ impl Writer {
         }
     }
 
-    /// Entities of its table expire by [`expiry::turn_on`].
+    /// Entities of its table expire by the property of [`expiry::turn_on`].
     pub(crate) fn expiring(self) -> Self {
         Self { expires: true, ..self }
     }
@@ -95,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// One request: a single operation, or one time in three a batch.
+    /// One request: a single operation, or a batch one time in three.
     pub(crate) fn write(&mut self, connection: &mut Connection) -> Result<Outcome> {
         let (operations, mut changes): (Vec<_>, Vec<_>) = self.choose().into_iter().unzip();
         let outcome = match table::write(connection, &operations)? {
@@ -221,7 +221,7 @@ impl Writer {
         rows.into_iter().map(|row| self.choose_operation(&row)).collect()
     }
 
-    /// A new row one time in two, else one that was written before, deleted or not.
+    /// A new row half of the time, else one that was written before, deleted or not.
     fn choose_row(&mut self) -> String {
         if self.random.one_in(2) {
             self.next_row = (self.next_row + 1).min(self.rows_max - 1);
@@ -235,7 +235,7 @@ impl Writer {
         self.next_value += 1;
         let property = |name: &str| Map::from_iter([(name.to_owned(), self.next_value.into())]);
         let (mut replaced, mut merged) = (property("replaced"), property("merged"));
-        // An entity that is expired when it is written is as good as deleted.
+        // An entity that has already expired when written counts as deleted.
         if self.expires && self.random.one_in(4) {
             let expires = expiry::property(self.random.one_in(2));
             replaced.extend([expires.clone()]);

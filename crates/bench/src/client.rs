@@ -1,8 +1,8 @@
-//! What the Rust client library costs: CPU time of its process per operation, beside a bare hyper client
-//! that sends the same bytes, beside the official Python SDK, and beside the benchmark's own load client.
+//! The cost of the Rust client library: CPU time of its process per operation, compared with a bare hyper client that
+//! sends the same bytes, with the official Python SDK, and with the benchmark's own load client.
 //!
-//! Each client is a process of its own, so that its CPU time is its own. Clients take turns, and the ratio
-//! within each turn counts: the speed of a machine changes from minute to minute.
+//! Each client is a separate process, so that its CPU time can be measured. Clients take turns, and the ratio within
+//! each turn counts, because the speed of a machine changes from minute to minute.
 
 mod instructions;
 mod order;
@@ -29,9 +29,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-/// Transactions under way in a bulk load, and connections of the load client.
+/// Concurrent transactions of a bulk load, and connections of the load client.
 const LOADERS: usize = 8;
-/// A client that is measured.
+/// A client to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Client {
@@ -45,7 +45,7 @@ pub(crate) enum Client {
     Generator,
 }
 
-/// What a client does.
+/// The work of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Work {
@@ -78,7 +78,7 @@ impl Work {
         }
     }
 
-    /// What the library is compared with.
+    /// The client that the library is compared with.
     fn reference(self) -> Client {
         if self == Self::Bulk { Client::Generator } else { Client::Bare }
     }
@@ -111,7 +111,7 @@ impl Sample {
     }
 }
 
-/// The turns of one kind of work: a sample of each client in each.
+/// The turns of one kind of work, each with a sample of every client.
 #[derive(Debug, Serialize)]
 pub(crate) struct Measured {
     pub(crate) work: Work,
@@ -159,7 +159,7 @@ impl Bench<'_> {
         Work::value_variants().iter().map(measure).collect()
     }
 
-    /// Lets one client work once.
+    /// Runs one client once.
     fn sample(&self, client: Client, work: Work, turn: usize) -> Result<Sample> {
         self.interrupt.pause(std::time::Duration::ZERO)?;
         let label = format!("{}c{}t{turn}", work as usize, client as usize);
@@ -174,7 +174,7 @@ impl Bench<'_> {
             }
             Client::Python => {
                 let python = self.options.python.as_deref().context("there is no Python")?;
-                // It takes a hundred times the CPU time: fewer operations tell as much.
+                // It takes a hundred times the CPU time: fewer operations are as significant.
                 let operations = (operations / 10).next_multiple_of(BATCH);
                 let file = python::program(self.directory)?;
                 let mut command = Command::new(python);
@@ -187,7 +187,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The table that `work` goes to, made for it if it inserts.
+    /// The table that `work` uses, a new one if it inserts.
     fn table(&self, work: Work, label: &str) -> Result<String> {
         match work {
             Work::Point | Work::Decode => Ok(TABLE.to_owned()),
@@ -199,7 +199,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What the load client of this benchmark does in the time of a bulk load.
+    /// What the benchmark's own load client does in a bulk load.
     fn load(&self, table: &str, entities: usize) -> Result<Sample> {
         let Target { address, pid, .. } = self.server;
         let signer = Signer::new(address)?;

@@ -119,7 +119,7 @@ fn run(targets: [Target; 2], options: &Options, interrupt: &Interrupt) -> Result
     Ok(errors)
 }
 
-/// The build that comes first changes from turn to turn.
+/// The order of the builds alternates from turn to turn.
 fn measure_turn(
     plan: &Plan,
     case: Case,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The roles in which the benchmark starts this program: a limit, or a launcher of another program.
+/// Roles in which the benchmark starts this program: a limit, or a launcher of another program.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum Limit {
     /// Send a recorded response to every request

@@ -1,9 +1,8 @@
 //! The load client: keep-alive connections in a closed loop, a thread of epoll for many of them.
 //!
-//! Each connection sends its next request as soon as the last answer is complete. An operation costs
-//! one write, one or two reads and a share of one poll; nothing is allocated, signed or parsed beyond
-//! status, length and continuation, but for messages that are deleted. So the client is cheaper than any
-//! server worth measuring.
+//! Each connection sends its next request as soon as the last answer is complete. An operation costs one write, one
+//! or two reads and a share of one poll; nothing is allocated, signed or parsed beyond status, length and
+//! continuation, except to delete messages. So the client is cheaper than any server worth measuring.
 
 use crate::answer::Receiver;
 use crate::interrupt::Interrupt;
@@ -21,11 +20,11 @@ use std::time::{Duration, Instant};
 
 /// The longest latency that is recorded exactly, in nanoseconds.
 const LATENCY_MAX: u64 = 600_000_000_000;
-/// How often the clients look whether the phase has changed when nothing happens.
+/// How often idle clients check whether the phase has changed.
 const POLL: Duration = Duration::from_millis(20);
-/// How often the conductor looks at the clients.
+/// How often the conductor checks the clients.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long operations may take to end once the measurement has.
+/// How long operations may take to finish after the measurement.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 
 /// When a load begins to count, and when it ends.
@@ -39,7 +38,7 @@ pub(crate) struct Bounds {
     pub(crate) operations_min: u64,
     /// ... but not longer than this.
     pub(crate) window_max: Duration,
-    /// No more operations are begun, the warm-up included.
+    /// No more operations than this are begun, including the warm-up.
     pub(crate) operations_max: u64,
 }
 
@@ -71,7 +70,7 @@ pub(crate) struct Outcome {
     pub(crate) first_error: Option<String>,
 }
 
-/// Threads that the client takes: one for small machines, so that servers have the rest.
+/// Threads for the client: one on small machines, so that the servers get the rest.
 pub(crate) fn client_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).max(1))
 }
@@ -97,7 +96,7 @@ pub(crate) fn run(
         let threads: Vec<_> =
             clients.into_iter().map(|client| scope.spawn(|| client.run(&shared))).collect();
         let timing = conduct(&shared, server, bounds, interrupt);
-        // Also when the conductor failed: the clients must end before its error is returned.
+        // Also if the conductor failed: the clients must end before its error is returned.
         shared.set(Phase::Drain);
         let histograms: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         (timing, histograms)
@@ -119,7 +118,7 @@ pub(crate) fn run(
     })
 }
 
-/// Times of the window: by the clock, by the server's processors, by the client's.
+/// The length of the window by the clock, by the server's processors, and by the client's.
 type Timing = (Duration, Duration, Duration);
 
 /// Leads the clients through the phases.
@@ -159,7 +158,7 @@ enum Phase {
     Drain,
 }
 
-/// What conductor and clients share.
+/// Shared by conductor and clients.
 #[derive(Debug)]
 struct Shared {
     phase: AtomicU8,
@@ -232,7 +231,7 @@ impl Client {
         Ok(())
     }
 
-    /// Works until every connection has ended; returns the latencies that were counted.
+    /// Runs until every connection has ended; returns the latencies that were counted.
     fn run(mut self, shared: &Shared) -> Result<Histogram<u64>> {
         let outcome = self.work(shared);
         shared.running.fetch_sub(1, Ordering::Release);
@@ -313,7 +312,7 @@ impl Connection {
         Ok(Turn::GoOn)
     }
 
-    /// Takes up an event: sends what is left of a request, or receives.
+    /// Handles an event: sends the rest of a request, or receives.
     fn turn(
         &mut self,
         readable: bool,
@@ -351,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Sends as much as the socket takes; an event says when it takes more.
+    /// Sends as much as the socket accepts; an event announces room for more.
     fn send(&mut self) -> std::io::Result<()> {
         while let Some(rest) = self.script.request().get(self.sent..).filter(|r| !r.is_empty()) {
             match self.stream.write(rest) {

@@ -208,7 +208,7 @@ pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1024.0 * 1024.0)
 }
 
-/// The middle value, or the mean of the two in the middle; zero of nothing.
+/// The middle value, or the mean of the two middle ones; zero if there are none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let upper = values.get(values.len() / 2).copied().unwrap_or_default();

@@ -130,7 +130,7 @@ impl Options {
         let entities = match (self.service(), self.quick) {
             (_, true) => 10_000,
             (Service::Table, false) => 100_000,
-            // A get takes a message out of sight: enough for the fastest window.
+            // A get hides a message: there must be enough for the fastest window.
             (Service::Queue, false) => 150_000,
         };
         let rounds = match (self.quick, self.compares()) {

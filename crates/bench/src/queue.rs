@@ -19,9 +19,9 @@ use anyhow::{Context, Result, bail, ensure};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Different messages that connections put.
+/// The number of different messages that connections put.
 const PUTS: usize = 4 * 1024;
-/// Connections that fill a queue, and messages that they put with one signature.
+/// Connections that fill a queue, and the messages that they put with one signature.
 const FILLERS: usize = 64;
 const FILL_STEP: usize = 100_000;
 /// Longer than any run, so that a received message does not reappear.
@@ -55,7 +55,7 @@ impl Queues {
         Self { workload, connections, names }
     }
 
-    /// The queue called `name` alone.
+    /// A single queue called `name`.
     pub(crate) fn named(case: Case, name: &str) -> Self {
         let Case { workload, connections } = case;
         Self { workload, connections, names: vec![name.to_owned()] }

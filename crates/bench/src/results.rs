@@ -9,7 +9,7 @@ use lazuli_model::{Clock, SystemClock};
 use serde::Serialize;
 use std::fs;
 
-/// What a run says about every server, workload and number of connections.
+/// The results for every server, workload and number of connections.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
@@ -33,7 +33,7 @@ pub(crate) struct Measurement {
     pub(crate) target: TargetName,
     #[serde(flatten)]
     pub(crate) case: Case,
-    /// What a rate of entities counts, where there is one.
+    /// What a rate of entities counts, if there is one.
     pub(crate) counted: Option<Counted>,
     pub(crate) median: Figures,
     pub(crate) rounds: Vec<Figures>,
@@ -63,7 +63,7 @@ impl Results {
         }
     }
 
-    /// Works out the ratios, once everything is measured.
+    /// Computes the ratios, once everything is measured.
     pub(crate) fn judge(&mut self) {
         self.goals = goal::goals(self);
     }
@@ -73,7 +73,7 @@ impl Results {
         used + self.measurements.iter().map(|it| it.errors).sum::<u64>()
     }
 
-    /// The figures of the number of connections on which servers are compared.
+    /// The figures with the number of connections at which servers are compared.
     pub(crate) fn compared(&self, target: TargetName, workload: Workload) -> Option<&Figures> {
         let case = Case { workload, connections: workload.compared_connections() };
         let found = self.measurements.iter().find(|it| it.target == target && it.case == case);
@@ -81,7 +81,7 @@ impl Results {
     }
 }
 
-/// Where and when figures were measured: without that they mean nothing.
+/// Where and when figures were measured; without that they are meaningless.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) lazuli: &'static str,

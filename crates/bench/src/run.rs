@@ -70,7 +70,7 @@ fn start(options: &Options, directory: &Path, skipped: &mut Vec<String>) -> Resu
     if service == Service::Queue {
         skipped.push("the limits: they are of tables".to_owned());
     } else if cfg!(debug_assertions) {
-        // A slow limit would flatter the servers that are compared with it.
+        // A slow limit would make the servers compared with it look better.
         skipped.push("the limits: this benchmark is built without optimisation".to_owned());
     } else {
         limits.extend(Target::limits(&lazuli, directory)?);
@@ -108,7 +108,7 @@ fn load(targets: &[Target], dataset: Dataset, interrupt: &Interrupt) -> Result<(
     Ok(())
 }
 
-/// Every case on every server that serves it, one after another.
+/// Every case on every server that supports it, one after another.
 fn measure_round(
     plan: &Plan,
     round: usize,

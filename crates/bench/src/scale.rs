@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 3;
-/// How long the server may compact what was loaded before it is measured.
+/// How long the server may compact the loaded data before it is measured.
 const QUIET: Duration = Duration::from_secs(2);
 const SETTLE_MAX: Duration = Duration::from_secs(300);
-/// Starts are short, and differ.
+/// Starts are short and vary.
 const STARTS: usize = 3;
 
 /// The figures of every size.
@@ -59,7 +59,7 @@ pub(crate) struct Size {
     pub(crate) recovery_seconds: f64,
 }
 
-/// Grows one data directory through the sizes and measures at each.
+/// Grows one data directory through the sizes, measuring at each.
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Growth> {
     let directory = options.data_directory()?;
     let bench = Bench {
@@ -94,7 +94,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Loads what is missing, measures, restarts, crashes; returns the server that runs then.
+    /// Loads the missing entities, measures, restarts, crashes; returns the server that runs afterwards.
     fn grow(
         &self,
         server: Target,
@@ -173,7 +173,7 @@ impl Bench<'_> {
         Ok((median(times), server))
     }
 
-    /// The time that a start takes after a crash during inserts; all of them must be there.
+    /// The start-up time after a crash during inserts; all of them must be stored.
     fn crash(&self, server: Target, dataset: Dataset) -> Result<(f64, Target)> {
         let table = format!("Crash{}", dataset.partitions);
         create_table(server.address, &table)?;

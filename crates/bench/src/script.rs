@@ -1,8 +1,8 @@
-//! What one connection sends, and how it checks the responses.
+//! The requests of one connection, and the checks of the responses.
 //!
-//! What is measured is built and signed before the clock starts. Inserts, which need a new key each
-//! time, get it written into the finished bytes; the signature does not cover a body. Only the deletion
-//! of a message is built and signed when its turn comes, because it names what the answer before it said.
+//! Measured requests are built and signed before the clock starts. An insert needs a new key each time, which is
+//! written into the finished bytes; the signature does not cover the body. Only the deletion of a message is built
+//! and signed when its turn comes, because it depends on the previous answer.
 
 use crate::answer::Answer;
 use crate::queue::{Consumer, Message};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Digits of a number that is written into a request.
 pub(crate) const DIGITS: usize = 12;
-/// Stands in a template where the number of the partition goes; likewise the next.
+/// Placeholder in a template for the number of the partition; the next one likewise.
 pub(crate) const PARTITION_MARK: &str = "PPPPPPPPPPPP";
 pub(crate) const ROW_MARK: &str = "RRRRRRRRRRRR";
 /// The rows of the first answer and of every n-th are counted.
@@ -26,10 +26,10 @@ pub(crate) struct Script {
     operations: u64,
     /// The rows of the operation so far.
     rows: usize,
-    /// The request that continues the operation: for the next page of a query, or for the deletion of
-    /// the message that came.
+    /// The request that continues the operation: for the next page of a query, or for the deletion of the received
+    /// message.
     following: Option<Vec<u8>>,
-    /// Deletes the messages that come, if anybody does.
+    /// Deletes the received messages, if set.
     consumer: Option<Consumer>,
     /// Operations that it may still begin.
     left: u64,
@@ -57,7 +57,7 @@ struct Ready {
     expect: Expect,
 }
 
-/// What a good answer is.
+/// A good answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     Status(u16),
@@ -65,11 +65,11 @@ pub(crate) enum Expect {
     Rows(usize),
     /// 202 with this many parts that say 204.
     Parts(usize),
-    /// 200 with one message; 204 when it is deleted then.
+    /// 200 with one message; 204 when it is then deleted.
     Message,
 }
 
-/// Which partition the entity of a given number goes to.
+/// The partition for the entity with a given number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Spread {
     /// One of this many, in turn.
@@ -87,7 +87,7 @@ pub(crate) struct Template {
     expect: Expect,
 }
 
-/// What follows an answer.
+/// What to do after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The operation is done.
@@ -159,17 +159,17 @@ impl Script {
         }
     }
 
-    /// The same script, which lets `consumer` delete each message that comes.
+    /// The same script, with `consumer` to delete each received message.
     pub(crate) fn consumed_by(self, consumer: Consumer) -> Self {
         Self { consumer: Some(consumer), ..self }
     }
 
-    /// The same script, which ends after this many operations.
+    /// The same script, limited to this many operations.
     pub(crate) fn at_most(self, operations: u64) -> Self {
         Self { left: operations, ..self }
     }
 
-    /// Whether it has no more operations to begin.
+    /// Whether there are no more operations to begin.
     pub(crate) fn is_over(&self) -> bool {
         self.left == 0
     }
@@ -207,7 +207,7 @@ impl Script {
         }
     }
 
-    /// Whether `answer` is good, and what follows it.
+    /// Whether `answer` is good, and what to do next.
     pub(crate) fn judge(&mut self, answer: &Answer<'_>) -> Result<Next, String> {
         let (bytes, target_end, expect) = self.chosen().ok_or("nothing was sent")?;
         let status = match expect {
@@ -235,7 +235,7 @@ impl Script {
         }
     }
 
-    /// After a message its deletion follows, if there is a consumer.
+    /// A message is followed by its deletion, if there is a consumer.
     fn judge_message(&mut self, answer: &Answer<'_>) -> Result<Next, String> {
         if self.following.is_some() {
             return Ok(Next::Done);

@@ -1,4 +1,4 @@
-//! The servers that are measured side by side.
+//! The servers that are compared.
 
 mod azurite;
 
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Entities that are loaded with one signature, and connections that load them.
 const LOAD_STEP: usize = 100_000;
 const LOADERS: usize = 8;
-/// The table that the answers for the limits are taken from; its name is as long as [`TABLE`].
+/// The table from which the limits' answers are recorded; its name is as long as [`TABLE`].
 const RECORDING_TABLE: &str = "Probe";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -47,7 +47,7 @@ impl TargetName {
         }
     }
 
-    /// Whether the server can do what the workload asks for.
+    /// Whether the server supports the workload.
     pub(crate) fn serves(self, workload: Workload) -> bool {
         match self {
             Self::Lazuli | Self::Azurite => true,
@@ -77,12 +77,12 @@ enum Process {
 }
 
 impl Target {
-    /// Lazuli as it comes, in its default durability, at the address of `service`.
+    /// Lazuli with default settings and durability, at the address of `service`.
     pub(crate) fn lazuli(binary: &Path, data: &Path, service: Service) -> Result<Self> {
         Self::lazuli_through(&Command::new(binary), data, service, &[])
     }
 
-    /// Lazuli with further `options`, started by `launcher`, which is given Lazuli's arguments after its own.
+    /// Lazuli with further `options`, started by `launcher`, which gets Lazuli's arguments after its own.
     pub(crate) fn lazuli_through(
         launcher: &Command,
         data: &Path,
@@ -101,7 +101,7 @@ impl Target {
         Ok(Self { name: TargetName::Lazuli, address, pid, process: Process::Lazuli(server) })
     }
 
-    /// Azurite as a user would start it, or why there is none.
+    /// Azurite as a user would start it, or why it is not available.
     pub(crate) fn azurite(
         home: &Path,
         data: &Path,
@@ -113,7 +113,7 @@ impl Target {
         }
     }
 
-    /// The bare servers, which answer as `lazuli` has just answered. `directory` is for their files.
+    /// The bare servers, which send `lazuli`'s recorded answers. `directory` is for their files.
     pub(crate) fn limits(lazuli: &Self, directory: &Path) -> Result<[Self; 2]> {
         let answers = Answers::record(lazuli.address, directory).context("record answers")?;
         let start = |name, command: &mut Command| -> Result<Self> {
@@ -133,7 +133,7 @@ impl Target {
         Ok([start(TargetName::BareHttp, &mut http)?, start(TargetName::BareLog, &mut log)?])
     }
 
-    /// Makes [`TABLE`] and fills it through entity group transactions.
+    /// Creates [`TABLE`] and fills it through entity group transactions.
     pub(crate) fn load(&self, dataset: Dataset, interrupt: &Interrupt) -> Result<Duration> {
         create_table(self.address, TABLE)?;
         self.load_more(0, dataset, interrupt)
@@ -161,8 +161,7 @@ impl Target {
         Ok(start.elapsed())
     }
 
-    /// Lets one query examine every entity of [`TABLE`]: all that was loaded is there, and caches are
-    /// filled.
+    /// Has one query examine every entity of [`TABLE`]: this proves that all were loaded, and fills the caches.
     pub(crate) fn scan(&self, dataset: Dataset, interrupt: &Interrupt) -> Result<Duration> {
         let signer = Signer::new(self.address)?;
         let scripts = Workload::TableScan.scripts(&signer, 1, dataset, "");
@@ -179,7 +178,7 @@ impl Target {
         let status = match self.process {
             Process::Lazuli(server) => server.terminate()?,
             Process::Limit(program) => program.terminate()?,
-            // What it has saved does not matter.
+            // Its saved data does not matter.
             Process::Azurite(_) => return Ok(()),
         };
         ensure!(status.success(), "{} ended with {status}", self.name.text());

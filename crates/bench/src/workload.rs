@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// The table that is loaded before, and that reads and updates go to.
+/// The table that is loaded in advance, for reads and updates.
 pub(crate) const TABLE: &str = "Bench";
 /// Operations of one entity group transaction.
 pub(crate) const BATCH: usize = 100;
@@ -38,7 +38,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// What it holds, in the plural.
+    /// The name of its contents, in the plural.
     pub(crate) fn items(self) -> &'static str {
         match self {
             Self::Table => "entities",
@@ -114,12 +114,12 @@ impl Workload {
         }
     }
 
-    /// Whether it leaves the data as it was.
+    /// Whether it leaves the data unchanged.
     pub(crate) fn only_reads(self) -> bool {
         self.is_heavy() || matches!(self, Self::Point | Self::Peek)
     }
 
-    /// Whether it takes messages out of sight, so that it ends when all are.
+    /// Whether it hides messages, so that it ends when there are no more.
     pub(crate) fn takes_messages(self) -> bool {
         matches!(self, Self::Get | Self::GetDelete | Self::OwnQueues)
     }
@@ -133,7 +133,7 @@ impl Workload {
     /// would mostly measure its queue.
     pub(crate) fn connections(self) -> &'static [usize] {
         match self {
-            // Compared with each other on one number of connections; the rest tells nothing more.
+            // These are compared with each other at one number of connections; others would add nothing.
             Self::Get | Self::OwnQueues => &[64],
             _ if self.is_heavy() => &[1, 16],
             _ => &[1, 16, 64, 256],
@@ -154,7 +154,7 @@ impl Workload {
         if self == Self::Egt100 { 5_000 } else { 500_000 }
     }
 
-    /// What one operation does to how many entities.
+    /// What one operation does, and to how many entities.
     pub(crate) fn entities(self, dataset: Dataset) -> Option<(Counted, usize)> {
         match self {
             Self::Range1000 => Some((Counted::Returned, RANGE_ROWS)),

@@ -202,7 +202,7 @@ impl Recording {
         account
     }
 
-    /// The same if it is unknown whether the last step of each client happened.
+    /// The same when the outcome of each client's last step is unknown.
     pub fn account_but_last(&self) -> Acknowledged {
         let mut account = Acknowledged::default();
         for steps in &self.steps {
@@ -307,7 +307,7 @@ fn run_client(mut client: Client, marker: &Marker, count: usize) -> Result<Vec<S
     Ok(steps)
 }
 
-/// Waits until nothing is written for a while: dropped tables are reclaimed, files compacted.
+/// Waits until nothing is written for a while: until then dropped tables are reclaimed and files compacted.
 fn wait_until_quiet(trace: &Path) {
     let length = || trace.metadata().map_or(0, |found| found.len());
     let (mut last, mut quiet) = (length(), 0);

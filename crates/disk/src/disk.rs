@@ -67,7 +67,7 @@ pub(crate) enum Effect {
     },
 }
 
-/// What survives of one change.
+/// The part of one change that survives.
 #[derive(Clone, Debug)]
 pub enum Remainder {
     Nothing,
@@ -308,8 +308,8 @@ impl Disk {
         }
     }
 
-    /// `for_good` in the durable names only, else in the live ones; what is made with the disk is
-    /// both.
+    /// Changes the durable names if `for_good`, else the live ones; while the disk is being
+    /// created, `for_good` changes both.
     fn link(&mut self, directory: Node, name: &str, node: Option<Node>, for_good: bool) {
         let is_new = self.changes == 0;
         if let Some(Stored::Directory { live, durable }) = self.nodes.get_mut(directory) {

@@ -1,9 +1,9 @@
 //! A disk on which one call fails, for each call of a small run.
 //!
-//! Whatever fails, the server responds, logs the reason, says on its admin listener that it refuses
-//! writes, acknowledges nothing that is not durable, and serves reads. When the disk works again, so does the server, without a restart. Then it is
-//! killed and restarted, loses power and is restarted again: everything acknowledged is there. By
-//! then the data of a failed sync is lost for good.
+//! Whatever fails, the server responds, logs the reason, reports on its admin listener that it refuses writes,
+//! acknowledges nothing that is not durable, and serves reads. When the disk works again, so does the server,
+//! without a restart. Then it is killed and restarted, loses power and is restarted again: everything
+//! acknowledged is there. By then the data of a failed sync is lost for good.
 //!
 //! The log may be on the same disk. Then its lines may be lost, but nothing else changes.
 
@@ -90,7 +90,7 @@ pub enum LogPlace {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// That could fail.
+    /// Calls that could fail.
     pub calls: u64,
     pub runs: usize,
     pub hit: usize,
@@ -337,7 +337,7 @@ impl Trial<'_> {
         read_on(&mut lines, account).context("read when the disk works again")
     }
 
-    /// The log, once it contains why writes were refused, or that lines were lost.
+    /// The log, once it contains why writes were refused, or says that lines were lost.
     fn log_with_reason(&self, running: &Running) -> Result<String> {
         if self.plan.log == LogPlace::StandardError {
             running.server.wait_for_log(REASON).context("no reason is logged")?;
@@ -367,7 +367,7 @@ impl Trial<'_> {
     }
 }
 
-/// Waits until the admin listener answers so (O-2.2).
+/// Waits until the admin listener reports this status (O-2.2).
 fn wait_for_readiness(running: &Running, status: u16, part: &str) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {

@@ -170,7 +170,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     error.to_string().contains(": 500 ")
 }
 
-/// A read of damaged data fails immediately; the damage is located meanwhile.
+/// A read of damaged data fails immediately; the damage is located in the background.
 fn place_of_damage(path: &str) -> String {
     format!("{path} is damaged: it is intact up to byte ")
 }

@@ -37,7 +37,7 @@ fn save(image: &Image, account: &Acknowledged) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// What was acknowledged, in the form of JSON, where only text can be a key.
+/// What was acknowledged, as JSON, where only text can be a key.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     settled: Vec<(Name, Stored)>,

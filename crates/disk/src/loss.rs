@@ -12,7 +12,7 @@ const SECTOR: usize = 512;
 pub enum Loss {
     /// Nothing is lost: the process was killed, but the system kept running.
     Nothing,
-    /// All that was not synced.
+    /// Everything that was not synced.
     Everything,
     /// Everything after some moment; the last write is torn at some byte.
     Tail,

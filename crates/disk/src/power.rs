@@ -25,7 +25,7 @@ pub struct Plan {
     pub amount: Amount,
     /// Maximum number of crashed states; chosen at random if there are more.
     pub states_max: usize,
-    /// Maximum number of crashes during each start; chosen likewise.
+    /// Maximum number of crashes during each start; chosen the same way.
     pub recoveries_max: usize,
     /// When to stop; at least one state is tried.
     pub deadline: Option<Instant>,

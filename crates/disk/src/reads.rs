@@ -38,7 +38,7 @@ pub struct Plan {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// That could fail.
+    /// Calls that could fail.
     pub calls: u64,
     pub runs: usize,
     pub hit: usize,
@@ -87,7 +87,7 @@ struct Trial<'t> {
     image: &'t Image,
     account: &'t Acknowledged,
     phase: Phase,
-    /// All calls from there on, until the disk is repaired.
+    /// All calls from there on fail, until the disk is repaired.
     lasts: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Crashes while fjall creates a new journal and removes an old one.
 //!
-//! It does so when a journal reaches 64 MB, which no small run does. So here clients first write
-//! twice that much into few rows; then every moment around the rotation is tried, as in `power.rs`.
-//! While two journals exist, each of them is also removed.
+//! It does so when a journal reaches 64 MB, which never happens in a small run. So here clients
+//! first write twice that much into a few rows; then every moment around the rotation is tried, as
+//! in `power.rs`. While two journals exist, each of them is also removed.
 
 use crate::bench::{Bench, Recording};
 use crate::image::Image;
@@ -16,7 +16,7 @@ use std::fmt;
 /// Batches of 3 MB that fill two journals.
 pub const BULK: usize = 48;
 
-/// What a run has shown.
+/// What a run covered.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub power: power::Counts,
@@ -53,7 +53,7 @@ pub fn run(
 }
 
 /// Removes each journal at the first and the last acknowledgement while there are several, and each
-/// time a new one was just created.
+/// time a new one has just been created.
 fn let_journals_vanish(
     bench: &Bench,
     plan: &Plan,
@@ -67,7 +67,7 @@ fn let_journals_vanish(
         match event {
             Event::Create { .. } if is_change(event) => begun.push(moment()),
             Event::Acknowledged { .. } if journals(&walk.disk.live()).len() > 1 => {
-                // All but the first give way to the last.
+                // Keep only the first and the last.
                 answered.truncate(1);
                 answered.push(moment());
             }

@@ -1,15 +1,15 @@
-// The disk under a server: records what it does to the files below one directory, and lets calls fail.
+// The disk under a server: records what it does to the files below one directory, and makes calls fail.
 //
-// Preloaded into a program, it has the kernel hand it (SIGSYS, by a seccomp filter) every call that
+// Preloaded into a program, it makes the kernel hand it (SIGSYS, by a seccomp filter) every call that
 // changes or reads a file, wherever the call comes from: the C library, or instructions compiled into the
-// program. It carries the call out itself, under a lock, and appends to the trace what was done. So
-// the trace is complete, and in the order in which things happened.
+// program. It performs the call itself, under a lock, and appends what was done to the trace. So the trace
+// is complete, and in chronological order.
 //
 // LAZULI_DISK_ROOT     the directory, absolute and without symbolic links
 // LAZULI_DISK_TRACE    the trace; records are appended, see trace.rs for their form
 // LAZULI_DISK_CONTROL  a file of the size of `struct control`, shared with the process that injects faults
 //
-// Syncs are recorded and not carried out: what they promise is the business of the crash model.
+// Syncs are recorded and not performed: the crash model decides what they guarantee.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -131,7 +131,7 @@ static void record(enum kind kind, uint64_t inode, uint64_t number, const char *
 
 // ---- which files are ours ----
 
-// The path below the root ("" for the root itself), or null when it lies elsewhere.
+// The path below the root ("" for the root itself), or null if it lies elsewhere.
 static const char *below(const char *path) {
   if (strncmp(path, root, root_bytes) != 0) return NULL;
   if (path[root_bytes] == '\0') return path + root_bytes;
@@ -151,7 +151,7 @@ static const char *path_of(int fd, char *buffer) {
   return buffer;
 }
 
-// What (directory, path) names, as an absolute path. The program under test names its files by
+// The absolute path of (directory, path). The program under test names its files by
 // absolute paths, or by one name in an open directory.
 static const char *resolve(int directory, const char *path, char *buffer) {
   if (path[0] == '/') return strlen(path) < PATH_BYTES ? strcpy(buffer, path) : NULL;
@@ -171,7 +171,7 @@ static long status(int fd, struct stat *out) {
   return CALL(__NR_newfstatat, fd, "", out, AT_EMPTY_PATH);
 }
 
-// Whether `fd` is a file or directory below the root, be it by a name that it has lost.
+// Whether `fd` is a file or directory below the root, even under a name that it has lost.
 static int is_ours(int fd, struct stat *out) {
   char buffer[PATH_BYTES];
   if (fd < 0 || status(fd, out) < 0) return 0;
@@ -211,7 +211,7 @@ static long do_open(int directory, const char *name, int flags, long mode) {
   return result;
 }
 
-// A write at `offset`, or where the file stands when that is negative.
+// A write at `offset`, or at the file position if that is negative.
 static long do_write(int fd, const struct iovec *parts, int count, int64_t offset) {
   struct stat file;
   if (!is_ours(fd, &file)) {
@@ -222,7 +222,7 @@ static long do_write(int fd, const struct iovec *parts, int count, int64_t offse
   lock();
   uint64_t action = fault(CLASS_WRITE);
   long result;
-  // A disk that is filling up takes what still fits, and says so; the next call fails.
+  // A disk that is filling up takes what still fits, and returns that; the next call fails.
   if (action == ACT_ERROR && control->value == ENOSPC && control->hits == 1) action = ACT_SHORT;
   if (action == ACT_SHORT) {
     one[0] = parts[0];
@@ -315,7 +315,7 @@ static long do_remove(int directory, const char *name, long flags) {
   const char *inner = path ? below(path) : NULL;
   if (!inner) return CALL(__NR_unlinkat, directory, name, flags, 0);
   lock();
-  // A full disk can still remove.
+  // A full disk can still remove files.
   long result = fault(CLASS_NAME) == ACT_ERROR && control->value != ENOSPC
                     ? -(long)control->value
                     : CALL(__NR_unlinkat, directory, name, flags, 0);
@@ -346,7 +346,7 @@ static long do_read(long number, const long a[6]) {
   return disk_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-// What the model cannot follow is carried out and noted: a trace with such a note proves nothing.
+// What the model cannot follow is performed and noted: a trace with such a note proves nothing.
 static long do_unknown(long number, const long a[6], int fd, const char *what) {
   struct stat file;
   if (fd >= 0 && is_ours(fd, &file)) {
@@ -427,7 +427,7 @@ static void trap_calls(void) {
       TRAP(__NR_pread64), TRAP(__NR_readv), TRAP(__NR_preadv), TRAP(__NR_getdents64),
       TRAP(__NR_fallocate), TRAP(__NR_fsync), TRAP(__NR_fdatasync), TRAP(__NR_copy_file_range),
       TRAP(__NR_sendfile), TRAP(__NR_io_uring_setup),
-      // A mapping that is shared and can be written to.
+      // A mapping that is shared and writable.
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 1, 0), RETURN(SECCOMP_RET_ALLOW),
       LOAD(FIELD(args[2])), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 1, 0), RETURN(SECCOMP_RET_ALLOW),
       LOAD(FIELD(args[3])), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 1, 0), RETURN(SECCOMP_RET_ALLOW),

@@ -60,7 +60,7 @@ impl Calls {
     /// Creating, renaming, removing, setting lengths.
     pub const NAMES: Self = Self(4);
     pub const READS: Self = Self(8);
-    /// All that changes anything.
+    /// All calls that change anything.
     pub const CHANGES: Self = Self(7);
     pub const NONE: Self = Self(0);
 }

@@ -1,8 +1,8 @@
 //! The trace: a program's file operations and its clients' responses, in order.
 //!
 //! A record is a head of 32 bytes in the machine's byte order (kind, bytes of two paths, bytes of
-//! data, inode, number), then the paths and the data. `shim.c` writes those of the files; those of
-//! the clients are appended here.
+//! data, inode, number), then the paths and the data. `shim.c` writes the file records; client
+//! records are appended here.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{File, OpenOptions};

@@ -1,27 +1,29 @@
 //! What the clients do: seeded steps, each on tables that one client owns.
 
+mod outbox;
 mod queues;
 
 use crate::bench::Lines;
 use anyhow::Result;
 use lazuli_testkit::acknowledged::{Entries, Name, Step, Stored};
 use lazuli_testkit::http::{Connection, Operation};
+use lazuli_testkit::outbox::put;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::{self, Outcome};
-use lazuli_testkit::{expiry, feeds, indexes};
+use lazuli_testkit::{expiry, feeds, indexes, queue};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Rows of a batch that fills a table: so many that dropping it drops files.
+/// Rows of a batch that fills a table: enough that dropping the table drops files.
 const FILL_ROWS: usize = 100;
 /// Text of each row of a batch that fills a journal: it does not compress.
 const BULK_BYTES: usize = 30_000;
 /// The partition of every entity.
 const PARTITION: &str = "p";
-/// The indexes of tables: on a number that no other write has, and on text.
+/// The indexes of tables: on a number that is unique to each write, and on text.
 const INDEXES: &str =
     r#"[{"name":"byN","on":["n"],"unique":true},{"name":"byText","on":["nText","n"]}]"#;
-/// Rows of another batch, at most.
+/// Maximum rows of any other batch.
 const BATCH_ROWS_MAX: usize = 8;
 
 /// The plan of one client, and its choices so far.
@@ -32,7 +34,7 @@ pub struct Workload {
     tables: Vec<String>,
     /// Tables whose indexes are not yet declared.
     unindexed: Vec<String>,
-    /// Tables whose entities expire at the time that they say.
+    /// Tables whose entities set their own expiry time.
     expiring: BTreeSet<String>,
     tables_made: usize,
     rows: usize,
@@ -42,6 +44,7 @@ pub struct Workload {
     /// Names that must not be touched again, because their content is unknown.
     frozen: BTreeSet<Name>,
     queues: queues::Queues,
+    outbox: outbox::Outbox,
 }
 
 /// One request, and its intended effect.
@@ -59,6 +62,8 @@ enum Asked {
     /// Operations, and the entity that each of them names.
     Write(Vec<Operation>, Vec<Name>),
     OfQueue(queues::Asked),
+    /// The same as `Write`, with a message that is put into a queue.
+    Send(Vec<Operation>, Vec<Name>),
 }
 
 /// An operation, and its effect on the entity.
@@ -79,16 +84,17 @@ impl Workload {
             bulk: 0,
             frozen: BTreeSet::new(),
             queues: queues::Queues::new(client, random),
+            outbox: outbox::Outbox::new(client),
         }
     }
 
-    /// Makes one large table, `fills` times [`FILL_ROWS`] rows, drops it when it is full, and does
-    /// all else in between.
+    /// Makes one large table, `fills` times [`FILL_ROWS`] rows, drops it when full, and does
+    /// everything else in between.
     pub fn with_fills(self, fills: usize) -> Self {
         Self { fills, ..self }
     }
 
-    /// Writes the same [`FILL_ROWS`] rows `bulk` times over with 3 MB, before all else.
+    /// Writes the same [`FILL_ROWS`] rows `bulk` times over with 3 MB, before everything else.
     pub fn with_bulk(self, bulk: usize) -> Self {
         Self { bulk, ..self }
     }
@@ -105,6 +111,10 @@ impl Workload {
             [table, ..] if self.bulk > 0 => {
                 let table = table.clone();
                 return self.overwrite(&table);
+            }
+            [table, ..] if self.fills == 0 && self.random.one_in(6) && !self.outbox.is_over() => {
+                let table = table.clone();
+                return self.send_message(&table);
             }
             _ if self.fills == 0 && self.random.one_in(4) => {
                 let (request, step) = self.queues.choose(entries);
@@ -132,9 +142,9 @@ impl Workload {
         self.write(&table, count, entries)
     }
 
-    /// Sends a request; when it is done, its step knows its ETags.
+    /// Sends a request; if it succeeds, its step gets the ETags.
     pub fn send(&mut self, chosen: &mut Chosen, lines: &mut Lines) -> Result<Outcome> {
-        let (operations, names) = match &chosen.request {
+        let (written, names) = match &chosen.request {
             Asked::CreateTable(table) => return table::create(&mut lines.tables, table),
             Asked::DeleteTable(table) => return table::delete(&mut lines.tables, table),
             Asked::DeclareIndexes(table) => {
@@ -145,9 +155,14 @@ impl Workload {
                 return Ok(outcome);
             }
             Asked::OfQueue(request) => return self.queues.send(request, &mut lines.queues),
-            Asked::Write(operations, names) => (operations, names),
+            Asked::Write(operations, names) => {
+                (table::write(&mut lines.tables, operations)?, names)
+            }
+            Asked::Send(operations, names) => {
+                (table::transact(&mut lines.tables, operations)?, names)
+            }
         };
-        let etags = match table::write(&mut lines.tables, operations)? {
+        let etags = match written {
             Ok(etags) => etags,
             Err(outcome) => return Ok(outcome),
         };
@@ -159,9 +174,10 @@ impl Workload {
         Ok(Outcome::Done)
     }
 
-    /// Nothing that `step` names is touched again.
+    /// Excludes everything that `step` names from later steps.
     pub fn freeze(&mut self, step: &Step) {
         self.queues.freeze(step);
+        self.outbox.freeze(step);
         for name in step.keys() {
             self.frozen.insert(name.clone());
             if name.entity.is_none() {
@@ -170,6 +186,20 @@ impl Workload {
                 self.expiring.remove(&name.table);
             }
         }
+    }
+
+    /// A new row, and a message, in one transaction.
+    fn send_message(&mut self, table: &str) -> Chosen {
+        let Some(mark) = self.outbox.next_mark() else {
+            let queue = self.outbox.create();
+            let step = Step::from([(Name::queue(&queue), Some(Stored::default()))]);
+            return Chosen { request: Asked::OfQueue(queues::Asked::Create(queue)), step };
+        };
+        let (operation, (name, after)) = self.new_row(table);
+        let message = (Name::message(self.outbox.queue(), &mark), Some(queue::stored(&mark)));
+        let step = Step::from([(name.clone(), after), message]);
+        let operations = vec![operation, put(self.outbox.queue(), &mark)];
+        Chosen { request: Asked::Send(operations, vec![name]), step }
     }
 
     /// Names are reused: a dropped table is recreated, and must be empty.
@@ -232,7 +262,7 @@ impl Workload {
         Chosen::write(parts)
     }
 
-    /// A row that is there, one time in two.
+    /// An existing row, half of the time.
     fn known_row(&mut self, table: &str, entries: &Entries) -> Option<(Name, Stored)> {
         if self.random.one_in(2) {
             return None;
@@ -247,7 +277,7 @@ impl Workload {
     }
 
     fn new_row(&mut self, table: &str) -> Change {
-        // Not in the order of time, so that new rows land between old ones.
+        // Not in chronological order, so that new rows land between old ones.
         let row = format!("{:02}-{:05}", self.random.below(100), self.rows);
         self.rows += 1;
         let properties = self.properties("n", table);
@@ -276,7 +306,7 @@ impl Workload {
         (Operation { method, path, headers, body }, (name, after))
     }
 
-    /// A number that no other write has, and some text, now and then long.
+    /// A number unique to this write, and some text, sometimes long.
     fn properties(&mut self, name: &str, table: &str) -> Map<String, Value> {
         self.values += 1;
         let bytes = match self.random.below(10) {
@@ -314,7 +344,7 @@ impl Chosen {
     }
 }
 
-/// Gives a table all its settings, of which a fault may leave it some or none.
+/// Gives a table all its settings; after a fault it may have some or none of them.
 fn declare(connection: &mut Connection, table: &str) -> Result<Outcome> {
     for set in [
         |connection: &mut _, table: &_| indexes::declare(connection, table, INDEXES),
@@ -329,7 +359,7 @@ fn declare(connection: &mut Connection, table: &str) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// What a write leaves. An entity that is expired when it is written is gone.
+/// What a write leaves. An entity that has already expired when written does not exist.
 fn left(properties: Map<String, Value>) -> Option<Stored> {
     (!expiry::is_over(&properties)).then_some(Stored { etag: None, properties })
 }

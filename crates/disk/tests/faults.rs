@@ -1,4 +1,4 @@
-//! A slice of the disk faults; `cargo xtask torture` lets every call fail.
+//! A sample of the disk faults; `cargo xtask torture` makes every call fail.
 
 #![cfg(target_os = "linux")]
 
@@ -13,14 +13,14 @@ fn a_failing_disk_costs_nothing_that_was_acknowledged() {
     println!("{}", results.unwrap());
 }
 
-/// A line that could not be logged panicked, and took the thread that writes with it.
+/// A log line that could not be written caused a panic, which ended the writing thread.
 #[test]
 fn a_log_on_the_failing_disk_costs_nothing_but_its_lines() {
     let results = run_all(LogPlace::DataDirectory, 1);
     println!("{}", results.unwrap());
 }
 
-/// Lets `calls_max` calls fail in each phase and each way, and says what was counted.
+/// Makes `calls_max` calls fail in each phase and each way, and returns the counts.
 fn run_all(log: LogPlace, calls_max: usize) -> Result<String> {
     let bench = Bench::new(binary()?)?;
     let mut results = String::new();

@@ -1,4 +1,4 @@
-//! A slice of the bit flips; `cargo xtask torture` flips more.
+//! A sample of the bit flips; `cargo xtask torture` flips more.
 
 #![cfg(target_os = "linux")]
 

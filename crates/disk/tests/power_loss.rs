@@ -1,4 +1,4 @@
-//! A slice of the trials; `cargo xtask torture` runs more of each.
+//! A sample of the trials; `cargo xtask torture` runs more of each.
 
 #![cfg(target_os = "linux")]
 

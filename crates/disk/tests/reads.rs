@@ -1,4 +1,4 @@
-//! A slice of the failing reads; `cargo xtask torture` lets every call fail.
+//! A sample of the failing reads; `cargo xtask torture` makes every call fail.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Every file of a small data directory vanishes once.
+//! Every file of a small data directory disappears once.
 
 #![cfg(target_os = "linux")]
 

@@ -10,12 +10,12 @@ pub(crate) fn keys() -> Option<[SigningKey; 1]> {
     Some([SigningKey::from_base64("c29tZSBrZXk=").ok()?])
 }
 
-/// Who sends the input.
+/// The sender of the input.
 pub(crate) fn caller() -> Caller {
     Caller { now: Timestamp::UNIX_EPOCH, address: Ipv4Addr::LOCALHOST.into(), https: false }
 }
 
-/// A token for the account is read and not accepted.
+/// A token for the account is parsed but not accepted.
 pub(crate) fn account_token(sas: &AccountSas<'_>, keys: &[SigningKey], service: char) {
     assert!(sas.verify("a", keys).is_err(), "forged");
     let _ = sas.grant(&caller(), service);

@@ -47,7 +47,7 @@ pub const TARGETS: [Target; 15] = [
 ///
 /// # Panics
 ///
-/// When the input breaks what must hold, or there is no such target.
+/// When the input violates an invariant, or there is no such target.
 pub fn run(name: &str, input: &[u8]) {
     let Some(target) = TARGETS.iter().find(|target| target.name == name) else {
         panic!("no target is called '{name}'");

@@ -55,8 +55,7 @@ pub(crate) const QUEUE_XML: Target = Target {
     ],
 };
 
-/// A text that was read is what a reader of our answer reads, and policies are read again as we write
-/// them.
+/// A parsed text survives our response, and policies survive a round trip.
 fn document(input: &[u8]) {
     let _ = xml::read_key_info(input);
     if let Ok(text) = xml::read_message_text(input) {
@@ -121,8 +120,8 @@ pub(crate) const QUEUE_URL: Target = Target {
     ],
 };
 
-/// Names, ids and receipts have one spelling; what a listing repeats of the query stays text. After a
-/// line feed come headers of metadata.
+/// Names, ids and receipts have one spelling; what a listing repeats of the query stays text.
+/// Metadata headers follow after a line feed.
 fn url(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (target, headers) = text.split_once('\n').unwrap_or((text, ""));
@@ -148,7 +147,7 @@ fn url(input: &[u8]) {
     list(value("prefix"), value("marker"), &metadata);
 }
 
-/// What a page of queues repeats of a request opens and closes no element.
+/// What a page of queues repeats of a request opens or closes no element.
 fn list(prefix: &str, marker: &str, metadata: &Metadata) {
     let Some(version) = ApiVersion::parse("2021-02-12") else { return };
     let page = |prefix, marker, metadata: &Metadata| {
@@ -178,8 +177,8 @@ pub(crate) const RECEIPT: Target = Target {
     words: &["AgAAAAMAAAAAAAAA", "AwAAAAMAAAAAAAAA", "To9G3YHt2AE=", "AQAAAA", "+", " ", "/", "="],
 };
 
-/// A receipt has one spelling, but for a plus sign that became a space, and for times beyond the
-/// calendar, at which no message is.
+/// A receipt has one spelling, except for a plus sign that became a space, and for times beyond the
+/// calendar, at which no message exists.
 fn receipt(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(receipt) = pop_receipt::parse(text) else { return };
@@ -225,7 +224,7 @@ pub(crate) const QUEUE_CREDENTIAL: Target = Target {
     ],
 };
 
-/// No generated credential is accepted, whatever headers and query it stands among.
+/// No generated credential is accepted, whatever the headers and query around it.
 fn credential(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Some(keys) = forged::keys() else { return };
@@ -276,7 +275,7 @@ pub(crate) const QUEUE_RECORD: Target = Target {
     ],
 };
 
-/// Keys and records that are read are those that we write.
+/// Keys and records that can be read are those that we would write.
 fn record(input: &[u8]) {
     if let Ok((generation, position)) = key::queue::decode_message(input) {
         assert_eq!(key::queue::message(generation, position), input);
@@ -306,7 +305,7 @@ fn record(input: &[u8]) {
     }
 }
 
-/// A text that may be stored reads back as it was, wherever it lies.
+/// A storable text reads back unchanged, wherever it is stored.
 fn stores(text: &MessageText) {
     assert!(decode_text(&encode_text(text)).is_ok_and(|again| again == *text));
 }

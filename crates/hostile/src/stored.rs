@@ -68,7 +68,7 @@ fn stored_record(input: &[u8]) {
     let sound = record.verify().is_ok();
     assert_eq!(sound, shown == record.len(), "what is not sound is not all shown");
     if sound {
-        // Of a record that is not, two properties may have one name, and the first no value.
+        // In an invalid record, two properties may have one name, and the first no value.
         assert!(record.iter().all(|(name, _)| record.find(name).is_some()));
         assert_eq!(entity::encode(record.iter()), input, "one spelling for each record");
     }

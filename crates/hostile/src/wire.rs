@@ -66,7 +66,7 @@ fn same(one: &Filter, other: &Filter) -> bool {
     one == other || format!("{one:?}") == format!("{other:?}")
 }
 
-/// An entity with a property of every type, for filters to look at.
+/// An entity with a property of every type, to evaluate filters on.
 struct SomeRow;
 
 impl Row for SomeRow {
@@ -262,7 +262,7 @@ fn rewrite(body: &EntityBody<'_>, write: impl Fn(&mut Vec<u8>, &EntityBody<'_>, 
     let read = read.unwrap_or_else(|error| {
         panic!("{error}, of what we wrote: {}", String::from_utf8_lossy(&out));
     });
-    // A NaN is unlike itself, so texts are compared. Negative zero is written without its sign.
+    // A NaN is not equal to itself, so texts are compared. Negative zero is written without its sign.
     let shown = |pairs: &[(std::borrow::Cow<'_, str>, Value<'_>)]| {
         let unsigned = |(name, value): &(std::borrow::Cow<'_, str>, Value<'_>)| match value {
             Value::Double(double) if *double == 0.0 => format!("{name:?} 0.0"),
@@ -351,7 +351,7 @@ fn xml_document(input: &[u8]) {
         xml::write_service_properties(&mut out, &properties, version);
         let again = xml::read_service_properties(&out, version);
         assert!(again.is_ok(), "{again:?}: {}", String::from_utf8_lossy(&out));
-        // The service sorts some lists as it writes, so it is the second writing that must agree.
+        // The service sorts some lists as it writes, so only the second writing must agree.
         let mut second = Vec::new();
         let again = properties.patched(again.unwrap_or_default());
         xml::write_service_properties(&mut second, &again, version);
@@ -425,7 +425,7 @@ fn url(input: &[u8]) {
                     partition_key: partition_key.clone(),
                     row_key: row_key.clone(),
                 };
-                // A name that needs escaping is written as it is: no table has one.
+                // A name that needs escaping is written unchanged, because no table has one.
                 if table.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
                     assert_eq!(again, Ok(Ok(expected)));
                 }

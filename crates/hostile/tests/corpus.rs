@@ -1,4 +1,4 @@
-//! The committed corpus, and some thousand inputs generated from it, through every target.
+//! The committed corpus, and some thousand generated inputs, through every target.
 
 use lazuli_hostile::TARGETS;
 use lazuli_hostile::drive::{Mutator, corpus, try_one};
@@ -25,7 +25,7 @@ fn every_target_holds_on_its_corpus_and_near_it() {
     }
 }
 
-/// cargo-fuzz knows its targets by files and by a list; both must have every target.
+/// cargo-fuzz finds its targets by files and by a list; both must contain every target.
 #[test]
 fn every_target_can_be_fuzzed() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");

@@ -15,22 +15,22 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
 
-/// Something that does one call at a time.
+/// Something that serves one call at a time.
 pub trait Model: Clone + fmt::Debug + Eq + Hash {
     type Call: Timed + fmt::Display;
 
-    /// The state after a call, if this state can give its answer; `number` is the call's own. A call
-    /// of unknown outcome counts as done.
+    /// The state after a call, if this state can give its response; `number` identifies the call. A
+    /// call of unknown outcome counts as done.
     fn after(&self, number: usize, call: &Self::Call) -> Option<Self>;
 
-    /// Whether a call with this answer changes no state whatever, so that where it stands does not
-    /// matter to others.
+    /// Whether a call with this response never changes the state, so that its place in the order
+    /// does not matter to others.
     fn only_reads(&self, _: &Self::Call) -> bool {
         false
     }
 }
 
-/// When a call was under way.
+/// When a call was in progress.
 pub trait Timed {
     fn invoked(&self) -> u64;
 
@@ -109,7 +109,7 @@ pub fn check(initial: &Table, history: &[Call]) -> Verdict {
 fn independent_parts(history: &[Call]) -> Vec<Vec<Call>> {
     // Calls that certainly did nothing, and reads without a response, need no explanation.
     let counts = |call: &&Call| match call.response {
-        // Nobody can tell whether there are indexes, and the model knows the setting of expiry.
+        // There may or may not be indexes, and the model knows the expiry setting.
         Response::NotDone | Response::SettingsChanged => false,
         Response::Unknown => call.request.writes(),
         _ => true,
@@ -140,7 +140,7 @@ fn partition_of(call: &Call) -> Option<u8> {
     }
 }
 
-/// Looks for an order of `calls` that a model explains which begins in state `initial`.
+/// Looks for an order of `calls` that explains them, for a model that begins in state `initial`.
 pub fn search<M: Model>(initial: M, calls: Vec<M::Call>) -> Verdict {
     Search::new(initial, calls).run()
 }
@@ -151,11 +151,11 @@ struct Search<M: Model> {
     calls: Vec<M::Call>,
     state: M,
     taken: Bits,
-    /// Calls with a known answer that are not yet taken.
+    /// Calls with a known response that are not yet taken.
     answered_left: usize,
     /// The calls taken, each with the state before it.
     stack: Vec<(usize, M)>,
-    /// Where the search has been: the calls taken, and the state they left.
+    /// States already visited: the calls taken, and the state they left.
     seen: HashSet<(Bits, M)>,
     furthest: Option<Violation>,
 }
@@ -211,7 +211,7 @@ impl<M: Model> Search<M> {
         })
     }
 
-    /// Takes a call as the next one, if the state explains it and this was not tried before.
+    /// Takes a call as the next one, if the state explains it and this has not been tried before.
     fn take(&mut self, number: usize) -> bool {
         let Some(call) = self.calls.get(number) else { return false };
         let Some(next) = self.state.after(number, call) else {
@@ -275,7 +275,7 @@ impl Bits {
         }
     }
 
-    /// How many bits are in the set before the first that is not.
+    /// How many bits are set before the first that is not.
     fn leading(&self) -> usize {
         let full = self.0.iter().take_while(|word| **word == u64::MAX).count();
         let rest = self.0.get(full).map_or(0, |word| word.trailing_ones() as usize);

@@ -26,7 +26,7 @@ impl EntityId {
         format!("r{:02x}", self.row)
     }
 
-    /// The id whose keys these are.
+    /// The id that these keys belong to.
     pub fn parse(partition_key: &str, row_key: &str) -> Option<Self> {
         let number = |text: &str, prefix| u8::from_str_radix(text.strip_prefix(prefix)?, 16).ok();
         Some(Self { partition: number(partition_key, 'p')?, row: number(row_key, 'r')? })
@@ -123,18 +123,18 @@ impl Scan {
 pub enum Request {
     Get(EntityId),
     Change(Change),
-    /// All or nothing; entities of one partition, none of them twice.
+    /// All or nothing; entities of one partition, without duplicates.
     Batch(Vec<Change>),
     Scan(Scan),
     CreateTable,
     DeleteTable,
-    /// Declares [`INDEXES`], or builds the first of them again.
+    /// Declares [`INDEXES`], or rebuilds the first of them.
     Index(IndexUpkeep),
     /// Entities expire [`LIFE_SECONDS`] after their last write.
     SetExpiry,
 }
 
-/// What is done to indexes. No answer may show that it was.
+/// A change of indexes. No response may show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexUpkeep {
     Declare,
@@ -172,7 +172,7 @@ pub enum Response {
     Entity(Option<Stored>),
     Page {
         entities: Vec<(EntityId, Stored)>,
-        /// The first entity that the page has no room for.
+        /// The first entity that does not fit the page.
         next: Option<EntityId>,
     },
     /// The changes were made. The response to a deletion has no version.
@@ -186,7 +186,7 @@ pub enum Response {
     TableDeleted,
     TableAlreadyExists,
     TableNotFound,
-    /// Settings of the table are changed, or an index is built again.
+    /// Settings of the table are changed, or an index is rebuilt.
     SettingsChanged,
     /// The service was busy: nothing was done.
     NotDone,
@@ -205,7 +205,7 @@ pub struct Call {
     pub invoked: u64,
     /// Meaningless if the response is [`Response::Unknown`].
     pub answered: u64,
-    /// What the servers' clock showed meanwhile.
+    /// What the servers' clock showed during the call.
     pub span: Span,
 }
 

@@ -41,7 +41,7 @@ impl HttpClient {
     }
 
     /// Sends a request. If the connection breaks, the outcome is unknown, and the next request
-    /// opens another one, to the next gateway.
+    /// opens a new one, to the next gateway.
     pub(crate) fn call(&mut self, request: &Request) -> Result<Response, Unexpected> {
         let answer = match self.exchange(request) {
             Ok(answer) => answer,
@@ -184,7 +184,7 @@ fn scan_path(table: &str, scan: &Scan) -> String {
     path
 }
 
-/// The answer to one request.
+/// The response to one request.
 pub(crate) enum Answer {
     Lone(http::Response),
     Batch(http::BatchResponse),
@@ -250,7 +250,7 @@ fn read_batch(request: &Request, answer: &http::BatchResponse) -> Option<Respons
     versions.all(|version| Some(version) == first).then_some(Response::Written(first))
 }
 
-/// Where the answer names the index of the operation that failed.
+/// Where the response names the index of the operation that failed.
 enum Index {
     Lone,
     InMessage,
@@ -261,7 +261,7 @@ fn read_failure(request: &Request, status: u16, body: &str, index: Index) -> Opt
     let refused = |reason| {
         let index = match index {
             Index::Lone => 0,
-            // The answer to a change set of one operation names no index.
+            // The response to a change set of one operation names no index.
             Index::InMessage => {
                 let (_, message) = body.split_once("\"value\":\"")?;
                 message.split_once(':')?.0.parse().unwrap_or_default()
@@ -285,7 +285,7 @@ fn read_failure(request: &Request, status: u16, body: &str, index: Index) -> Opt
     }
 }
 
-/// The continuation; `None` when it cannot be read.
+/// The continuation; `None` if it cannot be read.
 fn next(answer: &http::Response) -> Option<Option<EntityId>> {
     let Some(partition) = answer.header("x-ms-continuation-nextpartitionkey") else {
         return Some(None);

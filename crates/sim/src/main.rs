@@ -1,4 +1,4 @@
-//! `lazuli-sim`: many seeds, or one again; simulated, or over HTTP on a running server.
+//! `lazuli-sim`: runs many seeds, or repeats one; simulated, or over HTTP on a running server.
 
 #![expect(clippy::print_stdout, reason = "it prints its report")]
 
@@ -24,7 +24,7 @@ enum What {
     Simulate {
         #[command(flatten)]
         seeds: Seeds,
-        /// The service that is asked; each seed asks both if not given
+        /// The service that is asked; each seed asks both, and both at once, if not given
         #[arg(long)]
         service: Option<Service>,
         /// What requests to tables pass; each seed decides if not given
@@ -90,6 +90,9 @@ fn main() -> ExitCode {
             if service != Some(Service::Table) {
                 report += simulate_queue(seed)?;
             }
+            if service.is_none() {
+                report += simulate_messages(seed)?;
+            }
             Ok(report)
         }),
         What::Record { seeds, address, clients, requests, service: Service::Queue } => seeds
@@ -116,6 +119,12 @@ fn simulate_tables(seed: u64, through: Option<Through>) -> Result<Report, String
 fn simulate_queue(seed: u64) -> Result<Report, String> {
     let plan = simulation::queues::Plan::of_seed(seed);
     simulation::queues::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
+}
+
+/// Transactions of both services.
+fn simulate_messages(seed: u64) -> Result<Report, String> {
+    let plan = simulation::messages::Plan::of_seed(seed);
+    simulation::messages::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
 }
 
 impl Seeds {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     exists: bool,
-    /// How long entities live after their last write, in ticks; `None` is for ever.
+    /// How long entities live after their last write, in ticks; `None` means forever.
     life: Option<u64>,
     entities: BTreeMap<EntityId, Entity>,
     /// The last known version of each entity: versions only increase, even across deletion.
@@ -20,7 +20,7 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Entity {
     slots: Slots,
-    /// What it may hold instead: nobody knows whether the entity that it was merged into had expired.
+    /// Other possible values, if it is unknown whether the entity it was merged into had expired.
     or_slots: Vec<Slots>,
     version: Stamp,
 }
@@ -29,8 +29,8 @@ struct Entity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stamp {
     Known(Version),
-    /// The version from the write with this number, whose response was lost. All entities that it
-    /// wrote have the same version.
+    /// The version from the write with this number, whose response was lost. All its entities have
+    /// the same version.
     LostAnswer {
         number: usize,
         /// The version is no earlier.
@@ -38,11 +38,11 @@ enum Stamp {
     },
 }
 
-/// Whether an entity is there for a call.
+/// Whether an entity exists for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     There,
-    /// It expires while the call is under way, which may see it or not.
+    /// It expires during the call, which may or may not see it.
     Either,
     Gone,
 }
@@ -58,13 +58,12 @@ impl Table {
         Self { exists: false, life: None, entities: BTreeMap::new(), floors: BTreeMap::new() }
     }
 
-    /// The same table, whose entities expire so many ticks after their last write.
+    /// The same table, with entities that expire this many ticks after their last write.
     pub fn with_life(self, ticks: u64) -> Self {
         Self { life: Some(ticks), ..self }
     }
 
-    /// The state after a call, if its response is one that this state can give; `number` is the
-    /// call's own.
+    /// The state after a call, if its response is one that this state can give; `number` identifies the call.
     ///
     /// A request of unknown outcome counts as done: the caller leaves out those that were not done
     /// or refused.
@@ -103,7 +102,7 @@ impl Table {
         }
     }
 
-    /// Whether an entity is there at some time of `span`.
+    /// Whether an entity exists at some time in `span`.
     fn presence(&self, entity: EntityId, span: Span) -> Presence {
         let Some(held) = self.entities.get(&entity) else { return Presence::Gone };
         let Some(life) = self.life else { return Presence::There };
@@ -138,7 +137,7 @@ impl Table {
         }
         (held.slots, held.or_slots) = (found.slots, Vec::new());
         next.learn(entity, found.version)?;
-        // Only now the version is known for certain.
+        // Only now is the version known for certain.
         next.may_hold(entity, span).then_some(next)
     }
 
@@ -150,7 +149,7 @@ impl Table {
         next: Option<EntityId>,
         span: Span,
     ) -> Option<Self> {
-        // A page that a filter or expiry thins out may end at an entity that is not selected.
+        // A page thinned out by a filter or expiry may end at an entity that is not selected.
         let full = next.is_none_or(|next| {
             let is_thin = scan.value.is_some() || self.life.is_some();
             let is_there = is_thin || self.may_hold(next, span);
@@ -266,7 +265,7 @@ impl Table {
         Some(())
     }
 
-    /// What an entity may hold after a merge: the first is as good as the others.
+    /// The possible values of an entity after a merge; the first is no more likely than the others.
     fn merged(&self, change: &Change, presence: Presence) -> Option<(Slots, Vec<Slots>)> {
         if presence == Presence::Gone {
             return Some((change.slots, Vec::new()));

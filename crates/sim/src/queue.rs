@@ -1,8 +1,8 @@
-//! Histories of one queue: what clients ask and get, what a queue should answer, and the checker that
-//! compares the two.
+//! Histories of one queue: the requests of clients, the responses, how a queue should respond, and
+//! the checker that compares the two.
 //!
-//! Clients name each message that they put by a number, its *mark*, which every text of the message
-//! carries. So an answer says which message it shows, also where the answer to the put was lost.
+//! Clients give each message that they put a number, its *mark*, which every text of the message
+//! contains. So a response shows which message it returns, even if the response to the put was lost.
 
 pub mod checker;
 pub mod client;

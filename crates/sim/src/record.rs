@@ -28,7 +28,7 @@ pub struct Report {
     pub calls: usize,
     /// Calls of unknown outcome.
     pub unknown: usize,
-    /// Calls that lost against others: refused, or `ServerBusy`.
+    /// Calls that lost against others: refused, or with `ServerBusy`.
     pub refused: usize,
     /// Calls whose credential did not cover them.
     pub forbidden: usize,
@@ -55,7 +55,7 @@ pub fn run(plan: Plan<'_>) -> Result<Report, String> {
     judge(plan.workload, &history)
 }
 
-/// Checks a history that begins without a table by what its workload promises, and for
+/// Checks a history that begins without a table, for the promises of its workload and for
 /// linearizability.
 pub fn judge(workload: Workload, history: &[Call]) -> Result<Report, String> {
     workload.check(history)?;

@@ -11,6 +11,7 @@ mod credential;
 mod engine;
 mod executor;
 mod front;
+pub mod messages;
 mod pace;
 mod queue_clock;
 mod queue_front;
@@ -39,11 +40,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long a request may take before its client gives up, in ticks of simulated time.
 const PATIENCE: u64 = 4_000;
-/// Between two steps of building indexes, in the same ticks.
+/// Pause between two steps of building indexes, in the same ticks.
 const BUILD_REST: u64 = 100;
-/// The longest time for which a build waits that failed while there were faults: a minute, in ticks of 100 ns.
+/// The longest wait of a build that failed under faults: a minute, in ticks of 100 ns.
 const BUILD_WAIT_MAX: u64 = 61 * 10_000_000;
-/// Steps of building at most: of the chore, and at the end.
+/// Maximum steps of building, for the background task and at the end.
 const BUILD_STEPS: usize = 200;
 /// The table of every run.
 const TABLE: &str = "Simulated";
@@ -54,7 +55,7 @@ pub struct Plan {
     pub seed: u64,
     pub workload: Workload,
     pub clients: usize,
-    /// Requests of each client.
+    /// Requests per client.
     pub requests: usize,
     pub faults: FaultRates,
     pub through: Through,
@@ -62,7 +63,7 @@ pub struct Plan {
     pub bug: Option<Bug>,
 }
 
-/// What the requests of a run go through on their way to the store.
+/// What the requests of a run pass through on their way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     /// The table service alone.
@@ -100,8 +101,8 @@ fn play(plan: Plan) -> Result<World, String> {
     let random = Seeded::new(plan.seed);
     let executor = Executor::new(random.stream(0));
     let handle = executor.handle();
-    // Two services, as two processes on one store would be; or one that has its store to itself, and
-    // so may believe what it remembers of tables.
+    // Two services, like two processes on one store; or one that has its store to itself, and so may trust its
+    // table cache.
     let writers = if plan.seed.is_multiple_of(2) { Writers::Many } else { Writers::Sole };
     let memory = MemoryOptions { reclaim_rows_max: 3, writers, ..MemoryOptions::default() };
     let (memory, faults) = (MemoryEngine::new(memory), (plan.faults, plan.bug));
@@ -141,8 +142,8 @@ fn play(plan: Plan) -> Result<World, String> {
 }
 
 fn run_to_the_end(executor: Executor) -> Result<(), String> {
-    // The front sets timers of tokio's. Nothing drives that runtime, so that they never fire: time is
-    // the executor's, and clients that give up are its work.
+    // The front sets tokio timers. Nothing drives that runtime, so they never fire: the executor controls
+    // time, and makes clients give up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let _timers = runtime.enter();
@@ -201,13 +202,13 @@ struct World {
     engine: Arc<FaultyEngine>,
     clock: Arc<SimulatedClock>,
     history: Arc<Log<Call>>,
-    /// What is wrong with what was derived from the commits.
+    /// An error in the data derived from commits.
     derived: Arc<Mutex<Option<String>>>,
     plan: Plan,
 }
 
 impl World {
-    /// Sets up, runs the clients, and reads what they left.
+    /// Sets up, runs the clients, and reads the final state.
     async fn play(self, random: Seeded) {
         let setup = [Some(Request::CreateTable), self.plan.workload.setup()];
         for request in setup.into_iter().flatten() {
@@ -295,7 +296,7 @@ impl World {
             None => Response::Unknown,
         };
         let answered = self.history.tick();
-        // What has no answer may be done at any later time.
+        // A request without a response may be done at any later time.
         let is_over = response != Response::Unknown;
         let span = Span { from, to: if is_over { self.clock.shown() } else { u64::MAX } };
         let seen = response.clone();
@@ -307,7 +308,7 @@ impl World {
         matches!(self.plan.workload, Workload::Indexed | Workload::Expiring)
     }
 
-    /// Builds indexes and sweeps what is expired while the clients work, now on one server and now on the other.
+    /// Builds indexes and sweeps expired entities while the clients work, on one server or the other.
     async fn build(self) {
         if !self.builds() {
             return;
@@ -321,7 +322,7 @@ impl World {
         }
     }
 
-    /// Finishes what is being built; then every entry is that of an entity, and the reverse.
+    /// Finishes all builds; then every entry belongs to an entity, and every entity has its entries.
     async fn check_indexes(&self) -> Result<(), String> {
         let Some(server) = self.servers.first() else { return Ok(()) };
         let tables = server.tables();
@@ -344,7 +345,7 @@ impl World {
         }
     }
 
-    /// Deletes all that is expired.
+    /// Deletes all expired entities.
     async fn sweep_all(&self) -> Result<(), String> {
         let Some(server) = self.servers.first() else { return Ok(()) };
         for _ in 0..BUILD_STEPS {

@@ -19,7 +19,7 @@ pub trait Client: Send {
     /// The next request.
     fn next(&mut self) -> Request;
 
-    /// Learns the answer to it.
+    /// Learns the response to it.
     fn learn(&mut self, request: &Request, response: &Response);
 }
 
@@ -28,13 +28,13 @@ pub trait Client: Send {
 pub enum Workload {
     /// Every kind of request at random, over few entities.
     Mix,
-    /// As [`Workload::Mix`], while the table is deleted and created.
+    /// Like [`Workload::Mix`], while the table is deleted and created.
     Tables,
-    /// As [`Workload::Mix`], on a table with indexes that queries use and that are built again and
-    /// again. No answer may differ from that of a table without them.
+    /// Like [`Workload::Mix`], on a table with indexes that queries use and that are rebuilt
+    /// repeatedly. No response may differ from that of a table without them.
     Indexed,
-    /// As [`Workload::Mix`], on a table whose entities expire while they are used. An expired entity
-    /// is gone for every request. Only where the clock can be moved.
+    /// Like [`Workload::Mix`], on a table whose entities expire while they are used. An expired entity
+    /// is gone for every request. Only where the clock can be controlled.
     Expiring,
     /// FoundationDB's cycle: entities that point to each other in a ring, rearranged in batches of
     /// three. Every reader sees one ring.
@@ -45,7 +45,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Those that run over HTTP, where nobody can move the clock.
+    /// Those that run over HTTP, where the clock cannot be controlled.
     pub const ALL: [Self; 5] = [Self::Mix, Self::Tables, Self::Indexed, Self::Ring, Self::Bank];
     pub const SIMULATED: [Self; 6] =
         [Self::Mix, Self::Tables, Self::Indexed, Self::Ring, Self::Bank, Self::Expiring];
@@ -61,7 +61,7 @@ impl Workload {
         }
     }
 
-    /// What must be done to the table before the clients begin, if anything.
+    /// The setup request for the table before the clients begin, if any.
     pub fn setup(self) -> Option<Request> {
         let entities = match self {
             Self::Mix | Self::Tables => return None,

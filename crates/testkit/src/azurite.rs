@@ -1,4 +1,4 @@
-//! Azurite from npm: installed once, started on free ports, as a peer to compare with.
+//! Azurite from npm: installed once, started on free ports, for comparison.
 
 use crate::server::{ACCOUNT, ACCOUNT_KEY};
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ pub const VERSION: &str = "3.37.0";
 /// Attempts to find three ports that stay free until Azurite takes them.
 const ATTEMPTS: usize = 5;
 
-/// The directory of the package, installed under `home` unless it is there; or why there is none.
+/// The directory of the package, installed under `home` unless it exists; or why it is not available.
 pub fn install(home: &Path) -> io::Result<Result<PathBuf, String>> {
     for program in ["node", "npm"] {
         if !exists(program) {
@@ -21,7 +21,7 @@ pub fn install(home: &Path) -> io::Result<Result<PathBuf, String>> {
         }
     }
     fs::create_dir_all(home)?;
-    // Tests of several processes may want it at one time.
+    // Tests in several processes may need it at the same time.
     let lock = File::create(home.join("install.lock"))?;
     lock.lock()?;
     let package = home.join("node_modules/azurite");
@@ -61,9 +61,9 @@ pub struct Azurite {
 }
 
 impl Azurite {
-    /// Starts the one beside the tests: installed under `target/clients/azurite` when it is first needed.
+    /// Starts the Azurite for tests, installed under `target/clients/azurite` when first needed.
     ///
-    /// `None`, with a message, if that cannot be done and nothing insists; with `CI` set it is an error.
+    /// `None`, with a message, if that is not possible; with `CI` set that is an error.
     pub fn start_if_possible() -> io::Result<Option<Self>> {
         let test = std::env::current_exe()?;
         // target/<profile>/deps/<test>, or target/<profile>/<program>.
@@ -86,7 +86,7 @@ impl Azurite {
         }
     }
 
-    /// Starts the one in the directory `package`, and returns once all services listen.
+    /// Starts the Azurite in the directory `package`, and returns once all services listen.
     pub fn start(package: &Path) -> io::Result<Self> {
         let mut last = io::Error::other("no attempt");
         for _ in 0..ATTEMPTS {
@@ -111,7 +111,7 @@ impl Azurite {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn()?;
         let stdout = child.stdout.take();
-        // Made at once, so that the process ends however this does.
+        // Created at once, so that the process is killed on any exit.
         let azurite = Self { child, blob, queue, table };
         let mut lines = BufReader::new(stdout.ok_or_else(|| io::Error::other("no output"))?);
         for _ in 0..3 {
@@ -126,12 +126,12 @@ impl Azurite {
                 }
             }
         }
-        // Read on, so that the pipe never fills.
+        // Keep reading, so that the pipe never fills.
         std::thread::spawn(move || lines.lines().map_while(Result::ok).count());
         Ok(azurite)
     }
 
-    /// What a client needs to connect.
+    /// The connection string for clients.
     pub fn connection_string(&self) -> String {
         let Self { blob, queue, table, .. } = self;
         format!(

@@ -37,8 +37,10 @@ use lazuli_engine::{
 };
 use std::any::Any;
 use std::sync::Arc;
+use tokio::runtime::Runtime;
 
 /// Creates one test per promise: `engine_suite!(|| Fixture::new(engine, directory))`. With
+/// `engine_suite!(if is_there(), make)` each is skipped if the engine's store is not available.
 /// `engine_suite!(if is_there(), make)` each is skipped where the store of the engine is not there.
 #[macro_export]
 macro_rules! engine_suite {
@@ -118,7 +120,7 @@ macro_rules! engine_suite {
     };
 }
 
-/// A fresh engine, and what must live as long as it does.
+/// A fresh engine, and whatever must live as long as it does.
 pub struct Fixture {
     pub engine: Arc<dyn Engine>,
     _keep: Box<dyn Any + Send + Sync>,
@@ -130,8 +132,18 @@ impl Fixture {
     }
 }
 
-/// Makes a fresh, empty engine.
+/// Creates a fresh, empty engine.
 pub type Make<'m> = &'m dyn Fn() -> Fixture;
+
+/// A fresh engine, and the runtime of one thread in which it lives.
+pub fn on_one_thread(make: Make<'_>) -> (Runtime, Fixture) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = {
+        let _entered = runtime.enter();
+        make()
+    };
+    (runtime, store)
+}
 
 /// Runs a test on several threads, so that races can occur.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
@@ -181,8 +193,8 @@ pub(crate) async fn write(
     settle(engine, commit([], writes)).await.expect("an unconditional commit")
 }
 
-/// Commits as callers do. Writers in two processes may conflict until an engine gives up, which says
-/// that nothing was written: the commit is repeated.
+/// Commits as callers do. Writers in two processes may conflict until an engine gives up; then
+/// nothing was written, and the commit is repeated.
 pub(crate) async fn settle(engine: &dyn Engine, commit: Commit) -> Result<Revision, CommitError> {
     const CONFLICTS_MAX: usize = 16;
     for _ in 0..CONFLICTS_MAX {

@@ -1,6 +1,6 @@
-//! Entities that expire on a running server. Nobody can move its clock, so an entity says in a
-//! property when it expires: long ago, and it is gone as soon as it is written; or in a time that no
-//! test sees.
+//! Entities that expire on a running server. Its clock cannot be controlled, so a property of
+//! the entity says when it expires: either long ago, so that it is gone as soon as it is written, or
+//! far in the future.
 
 use crate::http::{Connection, Request};
 use crate::table::{Outcome, expect, send};
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 const HEADERS: &[(&str, &str)] = &[("x-lazuli-extensions", "on")];
 /// The property.
 pub const PROPERTY: &str = "At";
-/// A moment that is over.
+/// A moment in the past.
 pub const PAST: &str = "2001-01-01T00:00:00Z";
 const FUTURE: &str = "2999-01-01T00:00:00Z";
 
-/// Entities of a table expire at the time that they say.
+/// Makes entities of a table expire at the time given in the property.
 pub fn turn_on(connection: &mut Connection, table: &str) -> Result<Outcome> {
     let path = format!("/{table}?comp=lazuli-ttl");
     let body = format!("{{\"property\":\"{PROPERTY}\"}}");
@@ -24,17 +24,17 @@ pub fn turn_on(connection: &mut Connection, table: &str) -> Result<Outcome> {
     }
 }
 
-/// The property of an entity that is expired, or that expires some day.
+/// The property of an entity that has expired, or that expires far in the future.
 pub fn property(is_over: bool) -> (String, Value) {
     (PROPERTY.to_owned(), if is_over { PAST } else { FUTURE }.into())
 }
 
-/// Whether an entity with these properties is expired.
+/// Whether an entity with these properties has expired.
 pub fn is_over(properties: &Map<String, Value>) -> bool {
     properties.get(PROPERTY).and_then(Value::as_str) == Some(PAST)
 }
 
-/// Says what type the property has, as a body must.
+/// Adds the type of the property, as a body needs.
 pub fn add_type(body: &mut Map<String, Value>) {
     if body.contains_key(PROPERTY) {
         body.insert(format!("{PROPERTY}@odata.type"), "Edm.DateTime".into());

@@ -3,12 +3,13 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use crate::engine_suite::Make;
+use crate::engine_suite::{self, Make};
+use crate::moved_clock::MovedClock;
 use crate::seed::Seeded;
 use lazuli_engine::{ClockSource, Engine, Reclaimed};
 use lazuli_model::{
     AccountName, ChangeOperation, Clock, EntityKey, Expiry, Feed, FeedRetention, IfMatch, Images,
-    Properties, SystemClock, TableName, Timestamp, Value,
+    Properties, TableName, Timestamp, Value,
 };
 use lazuli_table::{
     After, EntityQuery, EntityRef, Mutation, MutationKind, TableError, TableService,
@@ -16,35 +17,21 @@ use lazuli_table::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The clock moves by whole steps, and entities expire in the middle of one: so the time that a test
-/// takes does not matter.
+/// The clock moves by whole steps, and entities expire in the middle of one: so the duration of a
+/// test does not matter.
 const STEP_SECONDS: u64 = 1000;
 const HALF_SECONDS: u64 = STEP_SECONDS / 2;
 const STEPS: usize = 50;
 const ROWS: usize = 5;
 
-/// Runs `histories` one after the other on one engine, each on a table of its own.
+/// Runs `histories` one after the other on one engine, each on its own table.
 pub fn expired_entities_do_not_exist(make: Make<'_>, histories: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = {
-        let _entered = runtime.enter();
-        make()
-    };
+    let (runtime, store) = engine_suite::on_one_thread(make);
     // One clock for all: the revisions of a later history are not before those of an earlier one.
-    let clock = Arc::new(MovedClock(AtomicU64::new(0)));
+    let clock = Arc::new(MovedClock::default());
     for seed in 0..histories {
         runtime.block_on(async { History::new(&store.engine, &clock, seed).await.run().await });
-    }
-}
-
-/// The clock of the machine, moved forward.
-struct MovedClock(AtomicU64);
-
-impl Clock for MovedClock {
-    fn now(&self) -> Timestamp {
-        SystemClock.now().plus_seconds(self.0.load(Ordering::SeqCst))
     }
 }
 
@@ -58,17 +45,17 @@ struct History {
     account: AccountName,
     table: TableName,
     model: Model,
-    /// Whether entities expire some time after their write, or at a time that they say.
+    /// Whether entities expire some time after their write, or at the time in their property.
     is_relative: bool,
     began: Timestamp,
-    /// How far the clock was moved then.
+    /// How far the clock had been moved by then.
     began_seconds: u64,
 }
 
 impl History {
     async fn new(engine: &Arc<dyn Engine>, clock: &Arc<MovedClock>, seed: u64) -> Self {
         let clock = clock.clone();
-        let began_seconds = clock.0.load(Ordering::SeqCst);
+        let began_seconds = clock.moved_seconds();
         let service = TableService::new(engine.clone(), clock.clone()).with_index_settles_ms(0);
         let account = AccountName::parse("acct1").unwrap();
         let table = TableName::parse(&format!("Expiring{seed}")).unwrap();
@@ -76,7 +63,7 @@ impl History {
         let feed =
             Feed { images: Images::Both, retention: FeedRetention::from_hours(8760).unwrap() };
         service.set_feed(&account, &table, feed).await.unwrap();
-        // A store with a clock of its own does not know of the one that the test moves.
+        // A store with its own clock does not know the clock that the test moves.
         let is_relative = engine.nature().clock == ClockSource::Caller && seed.is_multiple_of(2);
         let mut random = Seeded::new(seed);
         let began = clock.now();
@@ -108,7 +95,7 @@ impl History {
     }
 
     fn step(&self) -> u64 {
-        (self.clock.0.load(Ordering::SeqCst) - self.began_seconds) / STEP_SECONDS
+        (self.clock.moved_seconds() - self.began_seconds) / STEP_SECONDS
     }
 
     fn is_alive(&self, row: usize) -> bool {
@@ -117,7 +104,7 @@ impl History {
     }
 
     async fn run(mut self) {
-        // Entities of before the setting expire by it too.
+        // Entities written before the setting expire by it too.
         for _ in 0..3 {
             self.write_any().await;
         }
@@ -125,7 +112,7 @@ impl History {
         for _ in 0..STEPS {
             match self.random.below(8) {
                 0 => {
-                    self.clock.0.fetch_add(STEP_SECONDS, Ordering::SeqCst);
+                    self.clock.advance_seconds(STEP_SECONDS);
                 }
                 1 => {
                     self.service.build_some().await.unwrap();
@@ -140,7 +127,7 @@ impl History {
         self.end().await;
     }
 
-    /// A write before entities expire.
+    /// A write before expiry is turned on.
     async fn write_any(&mut self) {
         let row = self.random.below(ROWS);
         let mutation = self.mutation(row, MutationKind::InsertOrReplace);
@@ -149,7 +136,7 @@ impl History {
         self.model.insert(row, ends);
     }
 
-    /// Which step is the last of an entity that is written now; by its row, so that all kinds meet.
+    /// The last step of an entity written now; it depends on the row, so that all kinds occur.
     fn ends(&self, row: usize) -> Option<u64> {
         match self.is_relative {
             true => Some(self.step() + 1),
@@ -197,7 +184,7 @@ impl History {
         }
     }
 
-    /// What there is, by a query and by point reads.
+    /// Compares what a query and point reads find.
     async fn compare(&self) {
         let expect: Vec<String> =
             (0..ROWS).filter(|row| self.is_alive(*row)).map(|row| row.to_string()).collect();
@@ -213,7 +200,7 @@ impl History {
         }
     }
 
-    /// Everything is swept; then the feed replays to what there is, and nothing else is stored.
+    /// Everything is swept; then the feed replays to the current state, and nothing else is stored.
     async fn end(self) {
         while self.service.build_some().await.unwrap() == Reclaimed::Partly {}
         while self.service.sweep_some().await.unwrap() == Reclaimed::Partly {}

@@ -1,6 +1,5 @@
-//! Random histories of a table with a change feed, on any engine: replayed from the feed,
-//! they give the state of the table, to readers that follow, that come late, and that begin with a
-//! copy of the table.
+//! Random histories of a table with a change feed, on any engine: replaying the feed gives
+//! the state of the table, for readers that follow it, start late, or start with a copy of the table.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,17 +25,13 @@ use std::sync::Arc;
 const ROWS: usize = 6;
 /// Steps of a history on one engine.
 const STEPS: usize = 60;
-/// Writers at the same time, and what each does.
+/// Concurrent writers, and what each does.
 const WRITERS: u64 = 4;
 const WRITES: usize = 25;
 
-/// Runs `histories` one after the other on one engine, each on a table of its own.
+/// Runs `histories` one after the other on one engine, each on its own table.
 pub fn a_feed_replays_to_the_table(make: Make<'_>, histories: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = {
-        let _entered = runtime.enter();
-        make()
-    };
+    let (runtime, store) = engine_suite::on_one_thread(make);
     for seed in 0..histories {
         runtime.block_on(async {
             let mut history = History::new(&store.engine, seed).await;
@@ -47,7 +42,7 @@ pub fn a_feed_replays_to_the_table(make: Make<'_>, histories: u64) {
 }
 
 /// Several gateways write the same entities at once, alone and in transactions, while readers
-/// follow: nobody misses a change, sees one twice, or sees two in the wrong order.
+/// follow: no reader misses a change, sees one twice, or sees two in the wrong order.
 pub fn racing_writers_leave_one_order(make: Make<'_>, rounds: u64) {
     engine_suite::run(async {
         let store = make();
@@ -98,7 +93,7 @@ pub struct History {
     table: TableName,
     /// Follows from the beginning.
     reader: Reader,
-    /// Began with a copy of the table.
+    /// Started with a copy of the table.
     copier: Option<Reader>,
 }
 
@@ -137,7 +132,7 @@ impl History {
         service.set_feed(&self.account, &self.table, feed).await.unwrap();
     }
 
-    /// Changes, reads, and looks from another process, by chance.
+    /// Changes, reads, and checks from another process, at random.
     pub async fn go_on(&mut self, engine: &Arc<dyn Engine>, steps: usize) {
         let mut service = service(engine);
         for _ in 0..steps {
@@ -163,7 +158,7 @@ impl History {
         }
     }
 
-    /// All readers, and one that comes only now, find the state of the table.
+    /// All readers, and one that starts only now, find the state of the table.
     pub async fn end(mut self, engine: &Arc<dyn Engine>) {
         let service = service(engine);
         let readers = [Some(self.reader), self.copier.take(), Some(Reader::new(After::Oldest))];

@@ -20,8 +20,8 @@ pub fn turn_on(connection: &mut Connection, table: &str) -> Result<Outcome> {
     }
 }
 
-/// Replays the feed of a table, if it has one: the last change of each entity left it as it is among
-/// `stored`.
+/// Replays the feed of a table, if it has one: the last change of each entity must match `stored`
+///
 pub fn replay(connection: &mut Connection, table: &str, stored: &Entries) -> Result<()> {
     let mut last: BTreeMap<Keys, Option<Image>> = BTreeMap::new();
     let (mut after, mut revision) = (String::new(), String::new());
@@ -49,7 +49,7 @@ pub fn replay(connection: &mut Connection, table: &str, stored: &Entries) -> Res
         after = format!("&after={}", page.next);
     }
     for (keys, image) in last {
-        // An expired entity is gone before it is swept.
+        // An expired entity is gone even before it is swept.
         let image = image.filter(|image| image.at.as_deref() != Some(expiry::PAST));
         let etag = image.map(|image| image.etag);
         let name = Name::entity(table, &keys.partition, &keys.row);

@@ -1,4 +1,4 @@
-//! A store whose opening lasts as long as a test wants.
+//! A store whose opening takes as long as a test wants.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ impl HeldStore {
         Ok(Self { format_file, text })
     }
 
-    /// Lets the server continue that waits, or will wait, for this store.
+    /// Releases the server that waits, or will wait, for this store.
     pub fn release(self) -> io::Result<()> {
         let mut pipe = File::options().write(true).open(&self.format_file)?;
         // Later readers find a file.

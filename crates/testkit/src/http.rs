@@ -25,7 +25,7 @@ pub struct Connection<S = TcpStream> {
     /// Written before the path of every request.
     segment: String,
     key: SigningKey,
-    /// Whether it speaks to the Queue service, which signs other things than the Table service.
+    /// Whether it talks to the Queue service, which signs different parts of a request.
     is_of_queues: bool,
 }
 
@@ -91,7 +91,7 @@ pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The status and everything else that a plain listener sends for an unsigned `GET path`. `header` is
+/// The status and the whole response of a plain listener to an unsigned `GET path`. `header` is
 /// empty, or whole header lines.
 pub fn get(address: SocketAddr, path: &str, header: &str) -> io::Result<(u16, String)> {
     let mut stream = connect(address)?;
@@ -112,7 +112,7 @@ impl<S: Read + Write> Connection<S> {
         Ok(Self { stream: BufReader::new(stream), host, segment, key, is_of_queues: false })
     }
 
-    /// Speaks to the Queue service.
+    /// Talks to the Queue service.
     pub fn of_queues(self) -> Self {
         Self { is_of_queues: true, ..self }
     }
@@ -135,8 +135,8 @@ impl<S: Read + Write> Connection<S> {
         self.receive(request.method)
     }
 
-    /// Sends the head of a request and the first bytes of its body; the others are for
-    /// [`Connection::finish`].
+    /// Sends the head of a request and the first bytes of its body; [`Connection::finish`] sends the
+    /// rest.
     pub fn start(&mut self, request: &Request<'_>, body_bytes: usize) -> io::Result<()> {
         let mut bytes = self.head(request).into_bytes();
         bytes.extend(request.body.iter().take(body_bytes));

@@ -7,11 +7,12 @@
 mod model;
 mod random;
 
-use crate::engine_suite::{Fixture, Make};
+use crate::engine_suite::{self, Fixture, Make};
+use crate::moved_clock::MovedClock;
 use lazuli_engine::{Direction, KeyRange, Reclaimed, Scan, ScanEnd, Visit};
 use lazuli_model::{
     AccountName, Clock, EntityKey, Filter, IfMatch, IndexDefinition, IndexDefinitions, Properties,
-    SystemClock, TableName, Timestamp,
+    TableName,
 };
 use lazuli_table::{
     Batch, Continuation, EntityQuery, EntityRef, IndexState, Mutation, MutationKind, TableError,
@@ -22,38 +23,23 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use random::{Change, Effect, History, Step};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Longer than any pass of reclaiming waits.
-const RECLAIM_WAIT_MS: u64 = 2 * 3_600_000;
+const RECLAIM_WAIT_SECONDS: u64 = 2 * 3_600;
 
-/// Filters that are asked while indexes come and go: each page costs commits.
+/// Filters that are queried while indexes come and go: each page costs commits.
 const IN_TURNS_MAX: usize = 3;
 
-/// Runs `cases` random histories, all on one engine, each on a table of its own.
+/// Runs `cases` random histories on one engine, each on its own table.
 pub fn an_index_changes_no_answer(make: Make<'_>, cases: u32) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = {
-        let _entered = runtime.enter();
-        make()
-    };
-    let clock = Arc::new(MovedClock(AtomicU64::new(0)));
+    let (runtime, store) = engine_suite::on_one_thread(make);
+    let clock = Arc::new(MovedClock::default());
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&random::history(), |history| {
         runtime.block_on(async { Tested::new(&store, &clock).await.run(history).await })
     });
     if let Err(failure) = outcome {
         panic!("{failure}");
-    }
-}
-
-/// The clock of the machine, moved forward.
-struct MovedClock(AtomicU64);
-
-impl Clock for MovedClock {
-    fn now(&self) -> Timestamp {
-        let moved = self.0.load(Ordering::SeqCst);
-        Timestamp::from_ticks(SystemClock.now().ticks() + moved).unwrap()
     }
 }
 
@@ -81,7 +67,7 @@ impl<'s> Tested<'s> {
         let model = Model::default();
         let tested = Self { store, service, clock, account, table, model, declared: vec![] };
         let Self { service, account, table, .. } = &tested;
-        // A case that failed leaves its table behind, and then a smaller one is tried.
+        // A failed case leaves its table behind, and then a smaller case is tried.
         if service.delete_table(account, table).await.is_ok() {
             tested.reclaim().await;
         }
@@ -116,8 +102,8 @@ impl<'s> Tested<'s> {
         Ok(())
     }
 
-    /// Makes changes in one commit. They happen, or are refused because of a value that two entities
-    /// would share.
+    /// Makes changes in one commit. They happen, or are refused because two entities would share a
+    /// unique value.
     async fn change(&mut self, changes: &[Change]) -> Outcome {
         let Some(after) = self.model.after(changes) else {
             let outcome = self.commit(changes).await;
@@ -167,7 +153,7 @@ impl<'s> Tested<'s> {
         Ok(())
     }
 
-    /// The same while indexes come and go between the pages: a continuation says nothing of them.
+    /// The same while indexes come and go between the pages: a continuation does not depend on them.
     async fn compare_in_turns(
         &mut self,
         filters: &[Filter],
@@ -223,8 +209,8 @@ impl<'s> Tested<'s> {
         (keys, end.next)
     }
 
-    /// A built index is ready, or failed because entities share values; one that is ready has none
-    /// that do.
+    /// A built index is ready, or failed because entities share values; in a ready one no entities
+    /// share values.
     async fn check_states(&self) -> Outcome {
         for status in self.service.indexes(&self.account, &self.table).await.unwrap() {
             let index = &status.definition;
@@ -244,7 +230,7 @@ impl<'s> Tested<'s> {
 
     /// Entries are those of the entities, and nothing else is stored.
     async fn check_entries(&self) -> Outcome {
-        // The entries of dropped indexes go with their space.
+        // The entries of dropped indexes are reclaimed with their space.
         self.reclaim().await;
         let page = self.service.verify_indexes(&self.account, &self.table, None).await.unwrap();
         proptest::prop_assert_eq!(page.next, None);
@@ -260,7 +246,7 @@ impl<'s> Tested<'s> {
     /// Reclaims everything, in both passes.
     async fn reclaim(&self) {
         for _ in 0..3 {
-            self.clock.0.fetch_add(RECLAIM_WAIT_MS * 10_000, Ordering::SeqCst);
+            self.clock.advance_seconds(RECLAIM_WAIT_SECONDS);
             let now = || self.clock.now();
             while self.service.reclaim_some(now()).await.unwrap() == Reclaimed::Partly {}
         }

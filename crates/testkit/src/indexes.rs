@@ -1,4 +1,4 @@
-//! Indexes of tables on a running server: declared, built again, and compared with the entities.
+//! Indexes of tables on a running server: declared, rebuilt, and compared with the entities.
 
 use crate::http::{Connection, Request};
 use crate::table::{Outcome, expect, send};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::time::{Duration, Instant};
 
 const HEADERS: &[(&str, &str)] = &[("x-lazuli-extensions", "on")];
-/// How long a small table may take to be indexed, after a failed step too.
+/// How long a small table may take to be indexed, even after a failed step.
 const PATIENCE: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_millis(20);
 
@@ -20,7 +20,7 @@ pub fn declare(connection: &mut Connection, table: &str, indexes: &str) -> Resul
     }
 }
 
-/// Has an index built again.
+/// Makes the server rebuild an index.
 pub fn rebuild(connection: &mut Connection, table: &str, index: &str) -> Result<Outcome> {
     let path = format!("{}&index={index}", path(table, "rebuild"));
     match send(connection, &Request::new("PUT", &path).headers(HEADERS)) {
@@ -29,8 +29,8 @@ pub fn rebuild(connection: &mut Connection, table: &str, index: &str) -> Result<
     }
 }
 
-/// Waits until all indexes of a table are built, and compares them with the entities (X-3.12a):
-/// nothing may be missing, and nothing too much.
+/// Waits until all indexes of a table are built, and compares them with the entities (X-3.12a): nothing
+/// may be missing or surplus.
 pub fn verify(connection: &mut Connection, table: &str) -> Result<()> {
     wait_until_built(connection, table)?;
     let mut from = String::new();
@@ -59,7 +59,7 @@ pub fn wait_until_built(connection: &mut Connection, table: &str) -> Result<()> 
     }
 }
 
-/// Asks again as long as the server is busy, as clients do: a store that had a fault may end connections
+/// Retries as long as the server is busy, as clients do: after a fault, a store may end connections
 /// later.
 fn read<T: for<'d> Deserialize<'d>>(connection: &mut Connection, path: &str) -> Result<T> {
     let start = Instant::now();

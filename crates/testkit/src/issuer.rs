@@ -19,7 +19,7 @@ pub struct TestIssuer {
 }
 
 impl TestIssuer {
-    /// An issuer whose one key is called `id`.
+    /// An issuer with one key, named `id`.
     #[expect(clippy::expect_used, reason = "a machine without randomness tests nothing")]
     pub fn new(id: &'static str) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a new key");
@@ -55,7 +55,7 @@ impl TestIssuer {
     }
 }
 
-/// The content of a valid token from `now` on, for an hour; claims of `more` replace the usual ones.
+/// The content of a valid token, from `now` for one hour; claims in `more` replace the usual ones.
 /// A value is JSON; an empty one removes the claim.
 pub fn claims(now_unix_seconds: u64, more: &[(&str, &str)]) -> String {
     let (exp, nbf) = ((now_unix_seconds + 3600).to_string(), now_unix_seconds.to_string());
@@ -77,7 +77,7 @@ pub fn claims(now_unix_seconds: u64, more: &[(&str, &str)]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Base64 as tokens use it.
+/// Base64 as used in tokens.
 pub fn base64(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -1,4 +1,4 @@
-//! Engines around engines: a test says what it does otherwise, and the engine below does the rest.
+//! Engines around engines: a test defines what differs, and the engine below does the rest.
 
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
@@ -7,7 +7,7 @@ use lazuli_engine::{
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What an engine does otherwise than the one below it: count, wait, fail.
+/// What a layer does differently from the engine below: count, wait, fail.
 pub trait Layer: Send + Sync + 'static {
     fn below(&self) -> &dyn Engine;
 
@@ -33,6 +33,15 @@ pub trait Layer: Send + Sync + 'static {
         key: &'a [u8],
     ) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
         view.get(key)
+    }
+
+    /// A read of several keys of a view of the engine below.
+    fn multi_get<'a>(
+        &'a self,
+        view: &'a dyn View,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        view.multi_get(keys)
     }
 
     /// A scan of a view of the engine below.
@@ -134,7 +143,7 @@ impl<L: Layer> View for LayeredView<L> {
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        self.below.multi_get(keys)
+        self.layer.multi_get(&*self.below, keys)
     }
 
     fn scan<'a>(

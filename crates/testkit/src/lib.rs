@@ -1,6 +1,7 @@
-//! What the tests share: the engine suite, histories of tables with indexes and feeds, layers on engines, seeds, a server on a free port (the real binary, or one
-//! in the test process), Azurite beside it, a signing client, the lost-write checker, a proxy that makes a line bad,
-//! an issuer of bearer tokens, the costs of processes, and stores of others that engines run on.
+//! What the tests share: the engine suite, histories of tables with indexes and feeds, layers on engines,
+//! seeds, a server on a free port (the real binary, or one in the test process), Azurite for comparison, a
+//! signing client, the lost-write checker, a proxy that breaks connections, an issuer of bearer tokens, the
+//! resource use of processes, and the stores that engines run on.
 
 #[cfg(feature = "acknowledged")]
 pub mod acknowledged;
@@ -28,6 +29,10 @@ pub mod issuer;
 pub mod layer;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(feature = "tables")]
+pub mod message_histories;
+#[cfg(feature = "tables")]
+mod moved_clock;
 #[cfg(feature = "acknowledged")]
 pub mod outbox;
 pub mod processes;

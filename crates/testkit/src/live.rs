@@ -26,11 +26,11 @@ pub struct LiveServer {
     runtime: Runtime,
 }
 
-/// What a server of tables and queues is given.
+/// The inputs of a server of tables and queues.
 #[derive(Clone)]
 pub struct LiveOptions {
     pub clock: Arc<dyn Clock>,
-    /// Replaced while the server runs, they are the new keys of the account.
+    /// Can be replaced while the server runs, with new keys for the account.
     pub accounts: Arc<Accounts>,
     pub tables: TableOptions,
 }
@@ -68,7 +68,7 @@ impl LiveServer {
         Ok(Self { address, queues: None, to_queues: false, runtime })
     }
 
-    /// Tables and queues of one engine, each on a port of its own.
+    /// Tables and queues on one engine, each on its own port.
     pub fn start_both(
         engine: Arc<dyn Engine>,
         threads: &str,
@@ -90,7 +90,7 @@ impl LiveServer {
         Ok(Self { address, queues: Some(queues), to_queues: false, runtime })
     }
 
-    /// As [`LiveServer::start`], but a server of queues.
+    /// Like [`LiveServer::start`], but a server of queues.
     pub fn start_queues(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
         Self::start_queues_with(engine, threads, FrontOptions::default(), ListenOptions::default())
     }
@@ -142,7 +142,7 @@ fn runtime(threads: &str) -> io::Result<Runtime> {
     builder.worker_threads(2).thread_name(threads).enable_all().build()
 }
 
-/// The well-known account alone.
+/// Only the well-known account.
 fn accounts() -> io::Result<Arc<Accounts>> {
     let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"));
     accounts.and_then(Accounts::new).map(Arc::new).map_err(io::Error::other)
@@ -154,7 +154,7 @@ fn services(engine: Arc<dyn Engine>, clock: &Arc<dyn Clock>) -> (TableService, Q
     (tables, QueueService::new(engine, clock.clone(), random()))
 }
 
-/// Runs what `serve` makes of a free port.
+/// Runs what `serve` returns for a free port.
 fn spawn<F>(runtime: &Runtime, serve: impl FnOnce(TcpListener) -> F) -> io::Result<SocketAddr>
 where
     F: Future<Output: Send + 'static> + Send + 'static,

@@ -18,7 +18,7 @@ pub fn create(server: &Server) -> Result<()> {
 
 /// Inserts entity `row` and puts a message with that text.
 pub fn send(connection: &mut Connection, row: &str) -> io::Result<BatchResponse> {
-    connection.send_transaction(&[insert(row), put(row)])
+    connection.send_transaction(&[insert(row), put(QUEUE, row)])
 }
 
 /// A connection to the queues of a server.
@@ -27,8 +27,8 @@ pub fn queues(server: &Server) -> Result<Connection> {
     Ok(Connection::open(address)?.of_queues())
 }
 
-/// Checks on two gateways of one store that a transaction through the first is seen whole through
-/// the second, and that one that is refused leaves nothing.
+/// Checks on two gateways of one store that a transaction through the first is seen as a whole
+/// through the second, and that a refused one leaves nothing.
 pub fn check_on_gateways(first: &Server, second: &Server) -> Result<()> {
     create(first)?;
     let sent = send(&mut first.connect()?, "1")?;
@@ -39,7 +39,7 @@ pub fn check_on_gateways(first: &Server, second: &Server) -> Result<()> {
     let mut messages = queues(second)?;
     ensure!(next(&mut messages)?.as_deref() == Some("1"), "the message is missing");
     // The message comes first, and its entity is there already: neither is written.
-    let refused = first.connect()?.send_transaction(&[put("2"), insert("1")])?;
+    let refused = first.connect()?.send_transaction(&[put(QUEUE, "2"), insert("1")])?;
     ensure!(refused.body.contains("EntityAlreadyExists"), "{}", refused.body);
     ensure!(next(&mut messages)?.is_none(), "half of a transaction has happened");
     Ok(())
@@ -60,8 +60,9 @@ fn insert(row: &str) -> Operation {
     Operation { method: "POST", path: format!("/{TABLE}"), headers, body }
 }
 
-fn put(text: &str) -> Operation {
+/// Puts a message, as a part of a transaction.
+pub fn put(queue: &str, text: &str) -> Operation {
     let body = format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
     let headers = vec![("Content-Type", "application/xml".to_owned())];
-    Operation { method: "POST", path: format!("/{QUEUE}/messages"), headers, body }
+    Operation { method: "POST", path: format!("/{queue}/messages"), headers, body }
 }

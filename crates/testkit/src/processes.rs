@@ -1,4 +1,4 @@
-//! What the kernel says of processes, and clocks that are wrong for one of them.
+//! What the kernel reports about processes, and wrong clocks for single processes.
 
 use std::fs;
 use std::io;
@@ -21,10 +21,10 @@ pub fn cpu_of(pid: u32) -> Option<Duration> {
     Some(time(stat(pid)?.own))
 }
 
-/// The CPU that a process and its children have used, those that ended too.
+/// The CPU that a process and its children have used, including those that ended.
 pub fn cpu_of_family(pid: u32) -> io::Result<Duration> {
     let first = || stat(pid).map_or((0, 0), |stat| (stat.own, stat.ended));
-    // A process that ended while we looked was seen twice, or not at all: then look again.
+    // If a process ended during the walk, it was counted twice or not at all: walk again.
     loop {
         let (own, ended) = first();
         let ticks = own + ended + ticks_of_children(pid)?;
@@ -34,8 +34,8 @@ pub fn cpu_of_family(pid: u32) -> io::Result<Duration> {
     }
 }
 
-/// Sends a signal, such as `STOP`, to a process and its children. The process comes first: none of its
-/// children is born meanwhile.
+/// Sends a signal, such as `STOP`, to a process and its children. The process comes first, so that it starts
+/// no more children.
 pub fn signal_family(pid: u32, name: &str) -> io::Result<()> {
     signal(pid, name)?;
     for child in children(pid)? {
@@ -88,18 +88,19 @@ fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
-/// The environment in which a process sees the clock moved by `clock`, such as `-1d`. Debian's package `faketime`
-/// has the library; its program of that name stays until all descendants have ended, and takes their signals.
+/// The environment in which a process sees the clock shifted by `clock`, such as `-1d`. Debian's package
+/// `faketime` provides the library. Its program `faketime` is not used, because it stays until all descendants
+/// have ended, and takes their signals.
 pub fn fake_time(clock: &str) -> [(&'static str, String); 3] {
     [
         ("LD_PRELOAD", fake_time_library()),
         ("FAKETIME", clock.to_owned()),
-        // Timeouts take as long as ever.
+        // Timeouts still use real time.
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
     ]
 }
 
-/// Whether [`fake_time`] does anything here.
+/// Whether [`fake_time`] works here.
 pub fn can_fake_time() -> bool {
     Path::new(&fake_time_library()).exists()
 }

@@ -1,7 +1,7 @@
 //! The few queue operations that trials use, and what was acknowledged of queues.
 //!
-//! The text of a message begins with its *mark*, a word that no other message has. A message is an
-//! entry under its queue and its mark, so that one whose put had no answer is recognized, too.
+//! The text of a message begins with its *mark*, a unique word. A message is an entry under its
+//! queue and its mark, so that a message whose put got no response is recognized too.
 
 use crate::acknowledged::{Entries, Name, Stored};
 use crate::http::{Connection, Request, Response};
@@ -9,7 +9,7 @@ use crate::table::{Outcome, expect};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Map;
 
-/// Messages that one peek shows; a queue that is read back holds fewer.
+/// Messages that one peek returns; a queue that is read back holds fewer.
 pub const PEEK_MAX: usize = 32;
 
 impl Name {
@@ -23,15 +23,15 @@ impl Name {
     }
 }
 
-/// A message, by what changes it: id and receipt.
+/// A message, identified by what changes it: id and receipt.
 #[derive(Clone, Debug)]
 pub struct Held {
     pub id: String,
-    /// As it stands in a URL.
+    /// As it appears in a URL.
     receipt: String,
 }
 
-/// What an entry of a message holds.
+/// The content of a message's entry.
 pub fn stored(text: &str) -> Stored {
     Stored { etag: None, properties: Map::from_iter([("text".to_owned(), text.into())]) }
 }
@@ -41,7 +41,7 @@ pub fn create(connection: &mut Connection, queue: &str) -> Result<Outcome> {
     done(answer, 201, || format!("create queue {queue}"))
 }
 
-/// Puts a visible message; says how to change it.
+/// Puts a visible message; returns how to change it.
 pub fn put(connection: &mut Connection, queue: &str, text: &str) -> Result<Result<Held, Outcome>> {
     let path = format!("/{queue}/messages?messagettl=-1");
     let answer = match send(connection, "POST", &path, text) {
@@ -52,8 +52,8 @@ pub fn put(connection: &mut Connection, queue: &str, text: &str) -> Result<Resul
     Ok(Ok(held(&answer.text())?))
 }
 
-/// Takes the first visible message, which nobody else gets for `seconds`; says how to change it, and
-/// its text.
+/// Takes the first visible message, which no one else gets for `seconds`; returns how to change it,
+/// and its text.
 pub fn get(
     connection: &mut Connection,
     queue: &str,
@@ -73,7 +73,7 @@ pub fn get(
     Ok(Ok(Some((held(&body)?, text.to_owned()))))
 }
 
-/// Gives a message another text, and makes it visible.
+/// Gives a message a new text, and makes it visible.
 pub fn update(
     connection: &mut Connection,
     queue: &str,
@@ -160,7 +160,7 @@ fn done(
     }
 }
 
-/// The message that an answer describes.
+/// The message that a response describes.
 fn held(body: &str) -> Result<Held> {
     let of = |name| element(body, name).with_context(|| format!("no {name} in {body}"));
     Ok(Held { id: of("MessageId")?.to_owned(), receipt: escaped(of("PopReceipt")?) })

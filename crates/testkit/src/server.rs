@@ -140,7 +140,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What an SDK needs to connect.
+    /// The connection string for SDKs.
     pub fn connection_string(&self) -> String {
         self.connection_string_of(ACCOUNT)
     }
@@ -201,7 +201,7 @@ impl Server {
         String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
     }
 
-    /// All that the server wrote to standard error.
+    /// Everything that the server wrote to standard error.
     pub fn whole_log(&self) -> String {
         String::from_utf8_lossy(&self.log_bytes()).into_owned()
     }
@@ -210,7 +210,7 @@ impl Server {
         std::fs::read(self.scratch.path().join("stderr")).unwrap_or_default()
     }
 
-    /// Waits until the log contains `text`: lines are written slightly after they are logged.
+    /// Waits until the log contains `text`, because lines are written slightly after they are logged.
     pub fn wait_for_log(&self, text: &str) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.whole_log().contains(text) {

@@ -1,4 +1,4 @@
-//! Stores of others that engines are tested on: how they are started, and a name space per test.
+//! External stores that engines are tested on: how to start them, and a name space per test.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,17 +18,17 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// A name that no other test has, in this process or another: one store serves them all.
+/// A name that no other test uses, in this process or another, because they share one store.
 pub fn name_space() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     format!("space_{:016x}_{number}", RandomState::new().hash_one(std::process::id()))
 }
 
-/// Time and randomness of the machine, for engines that retry. The clock can be moved forward.
+/// The machine's time and randomness, for engines that retry. The clock can be advanced.
 pub struct TestPace {
     started: Instant,
-    /// How many milliseconds of the machine one of this clock takes.
+    /// How many real milliseconds one millisecond of this clock takes.
     slowness: u64,
     moved_ms: AtomicU64,
     random: RandomState,
@@ -48,8 +48,7 @@ impl Default for TestPace {
 }
 
 impl TestPace {
-    /// A clock that runs so many times slower: what gives up after some seconds does not do so because
-    /// the machine is busy.
+    /// A clock that runs this many times slower, so that timeouts do not fire because the machine is busy.
     pub fn slowed(times: u64) -> Self {
         Self { slowness: times, ..Self::default() }
     }

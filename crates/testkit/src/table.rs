@@ -14,12 +14,12 @@ pub enum Outcome {
     Done,
     /// The server had no room for it, and did nothing.
     Busy,
-    /// The server does not know: it may be done or not.
+    /// The outcome is unknown to the server: it may or may not be done.
     Failed {
         status: u16,
         code: String,
     },
-    /// The connection broke: it may be done or not.
+    /// The connection broke: it may or may not be done.
     Cut(io::Error),
 }
 
@@ -103,16 +103,39 @@ pub fn write(
             connection.send_batch(several).map(|answer| (answer.status, answer.parts, answer.body))
         }
     };
+    etags(operations, sent)
+}
+
+/// Writes to entities, and messages put into queues, in one transaction. Returns the same.
+pub fn transact(
+    connection: &mut Connection,
+    operations: &[Operation],
+) -> Result<Result<Vec<Option<String>>, Outcome>> {
+    let sent = connection.send_transaction(operations);
+    etags(operations, sent.map(|answer| (answer.status, answer.parts, answer.body)))
+}
+
+/// The status of an answer, those of its parts with their ETags, and its body.
+type Answered = (u16, Vec<(u16, Option<String>)>, String);
+
+fn etags(
+    operations: &[Operation],
+    sent: io::Result<Answered>,
+) -> Result<Result<Vec<Option<String>>, Outcome>> {
     let (status, parts, body) = match sent {
         Ok(answer) => answer,
         Err(error) => return Ok(Err(Outcome::Cut(error))),
     };
-    // A batch fails as one, by its own status or by that of its only part.
+    // A batch fails as a whole, by its own status or by that of its only part.
     let worst = parts.first().map_or(status, |(part, _)| status.max(*part));
     if let Some(failure) = Outcome::of_failure(worst, &body) {
         return Ok(Err(failure));
     }
-    let good = parts.len() == operations.len() && parts.iter().all(|(status, _)| *status == 204);
+    let expected = |operation: &Operation| match operation.path.ends_with("/messages") {
+        true => 201,
+        false => 204,
+    };
+    let good = parts.iter().map(|(status, _)| *status).eq(operations.iter().map(expected));
     ensure!(good, "{operations:?} answered {status} with parts {parts:?}: {body}");
     Ok(Ok(parts.into_iter().map(|(_, etag)| etag).collect()))
 }
@@ -123,7 +146,7 @@ pub fn expect(answer: &Response, status: u16, what: impl FnOnce() -> String) -> 
     Ok(Outcome::Done)
 }
 
-/// Follows a query through all its pages and passes on the body of each.
+/// Follows a query through all its pages, passing on the body of each.
 pub fn scan(
     connection: &mut Connection,
     path: &str,

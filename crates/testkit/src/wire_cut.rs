@@ -1,7 +1,7 @@
-//! A TCP proxy that makes a line bad: it delays, cuts, falls silent, and loses answers (K-9).
+//! A TCP proxy that breaks connections: it delays, cuts, falls silent, and loses answers (K-9).
 //!
-//! It knows nothing of the protocol that passes through it. An *exchange* is a turn of a connection:
-//! something came from the client, then something from the server.
+//! It does not know the protocol that passes through it. An *exchange* is one turn of a connection:
+//! data from the client, then data from the server.
 
 use crate::seed::Seeded;
 use std::io::{self, Read, Write};
@@ -10,29 +10,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes that pass at a time.
+/// Maximum bytes passed on at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How the line is.
+/// The state of the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weather {
     /// Everything passes.
     #[default]
     Clear,
-    /// Every answer comes this much later.
+    /// Every answer is delayed by this time.
     Slow(Duration),
     /// Connections end, and new ones are refused.
     Cut,
-    /// Nothing passes, and nobody is told. Connections that were open in such weather, or opened in
-    /// it, stay silent for ever.
+    /// Nothing passes, and neither side is notified. Connections that were open at this time, or opened
+    /// during it, stay silent forever.
     HalfOpen,
-    /// One in so many chunks ends its connection instead of passing.
+    /// One in this many chunks ends its connection instead of passing.
     Resets { one_in: usize },
-    /// One in so many exchanges happens, and the connection ends instead of the answer.
+    /// One in this many exchanges happens, but the connection ends before the answer.
     LosesAnswers { one_in: usize },
 }
 
-/// A proxy before one address. Dropped, it closes its port and all connections.
+/// A proxy for one address. When dropped, it closes its port and all connections.
 #[derive(Debug)]
 pub struct WireCut {
     address: SocketAddr,
@@ -60,13 +60,13 @@ struct State {
 struct Link {
     client: TcpStream,
     server: TcpStream,
-    /// Whether it fell silent.
+    /// Whether it has fallen silent.
     is_silent: AtomicBool,
     /// Whether the last chunk came from the client.
     is_asked: AtomicBool,
 }
 
-/// What becomes of a chunk.
+/// What happens to a chunk.
 enum Fate {
     Pass(Duration),
     Swallow,
@@ -80,7 +80,7 @@ enum From {
 }
 
 impl WireCut {
-    /// Listens on a free port, and passes everything on to `target`; what it chooses comes from `seed`.
+    /// Listens on a free port, and forwards everything to `target`; random choices come from `seed`.
     pub fn before(target: SocketAddr, seed: u64) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -103,7 +103,7 @@ impl WireCut {
         self.address
     }
 
-    /// Changes the weather.
+    /// Changes the state of the line.
     pub fn set(&self, weather: Weather) {
         let mut state = self.shared.state();
         state.weather = weather;
@@ -123,7 +123,7 @@ impl WireCut {
         self.shared.exchanges.load(Ordering::SeqCst)
     }
 
-    /// Chunks and answers that did not arrive so far.
+    /// Chunks and answers lost so far.
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::SeqCst)
     }
@@ -149,7 +149,7 @@ impl Shared {
             if self.is_closed.load(Ordering::SeqCst) {
                 return;
             }
-            // A connection that fails is one that the client tries again.
+            // If a connection fails, the client tries again.
             if let Ok(client) = client {
                 let _ = self.clone().open(client);
             }
@@ -174,7 +174,7 @@ impl Shared {
         for from in [From::Client, From::Server] {
             let (shared, link) = (self.clone(), link.clone());
             let pump = move || {
-                // An error is the end of the connection.
+                // An error ends the connection.
                 let _ = shared.pump(&link, from);
                 link.end();
                 shared.state().links.retain(|other| !Arc::ptr_eq(other, &link));
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    /// A server that answers every byte with the byte after it, and counts what it was asked.
+    /// A server that answers every byte with its successor, and counts the requests.
     fn successor() -> (SocketAddr, Arc<AtomicU64>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));

@@ -1,4 +1,4 @@
-//! The reference engine keeps what every engine promises.
+//! The reference engine keeps every promise of the contract.
 
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, MemoryEngine, MemoryOptions, Revision, Writers,
@@ -37,7 +37,7 @@ fn expired_view_says_so() {
     });
 }
 
-/// Loses the answers of commits while it is told to, and every other commit with its answer.
+/// Loses the answers to commits while told to, and every other commit along with its answer.
 #[derive(Default)]
 struct BadLine {
     below: MemoryEngine,

@@ -1,5 +1,5 @@
-//! The whole contract on a store that runs no functions, is written by others, and conflicts on demand:
-//! what engines on shared stores build on.
+//! The whole contract on a store that runs no functions, has other writers, and conflicts on demand:
+//! the basis of engines on shared stores.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex};
 
 const LIMITS: Limits = Limits::DEFAULT;
 
-/// An engine over a store of others.
+/// An engine over a store with other writers.
 struct Shared {
     store: Store,
     queue: KeyQueue,
 }
 
-/// Takes plain commits alone, and refuses every n-th as a conflict.
+/// Accepts only plain commits, and refuses every n-th as a conflict.
 struct Store {
     memory: MemoryEngine,
     conflict_every: usize,
@@ -164,6 +164,7 @@ fn put(text: &str, value: u8) -> Commit {
     Commit::new(Revision(0), vec![Write::Put(key(text), vec![value].into())])
 }
 
+/// K-3.7.
 #[test]
 fn function_runs_again_on_what_another_process_wrote_meanwhile() {
     run(async {
@@ -189,6 +190,7 @@ fn check_that_fails_meanwhile_is_named_and_not_tried_again() {
     });
 }
 
+/// K-3.7.
 #[test]
 fn store_that_always_conflicts_ends_in_a_conflict_after_64_attempts() {
     run(async {

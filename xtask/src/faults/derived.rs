@@ -1,11 +1,11 @@
-//! Writers of a table from which everything is derived that can be (two indexes, a change feed, entities
-//! that expire), and transactions with messages.
+//! Writers of a table with every kind of derived data (two indexes, a change feed, expiring entities), and
+//! of transactions with messages.
 //!
-//! Each writer owns a partition, so it knows what every answer must be: a 409, 412 or 404 that it did not
-//! ask for ends the run. A request of unknown outcome ends the partition, and its writer goes on with a new
-//! one: the request may still happen. Once the fault is over and its effects are, everything is compared:
-//! what was acknowledged is there, what is in doubt happened entirely or not at all, every index agrees with
-//! the entities, the feed replays to them, and no message is without its entity.
+//! Each writer owns a partition, so it knows what every response must be: an unexpected 409, 412 or 404 ends
+//! the run. A request of unknown outcome ends the partition, because it may still happen, and its writer
+//! continues with a new one. Once the fault and its effects are over, everything is compared: what was
+//! acknowledged exists, what is in doubt happened entirely or not at all, every index agrees with the
+//! entities, the feed replays to them, and no message is without its entity.
 
 use super::gateways::Cluster;
 use super::load::client_pause;
@@ -20,27 +20,27 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const TABLE: &str = "FaultDerived";
-/// On numbers that writers replace and merge; the second on numbers that are written once each.
+/// Indexes on numbers that writers replace and merge; the second on numbers that are each written once.
 const INDEXES: &str = r#"[{"name":"byReplaced","on":["replaced"]},{"name":"byMerged","on":["PartitionKey","merged"],"unique":true}]"#;
-/// The index that is built again while the fault happens.
+/// The index that is rebuilt during the fault.
 pub(crate) const REBUILT: &str = "byReplaced";
 const WRITERS: usize = 3;
 /// Rows of one partition: few, so that entities are changed again and again.
 const ROWS: u32 = 30;
-/// The gateway that is asked before and after; no fault is about it.
+/// The gateway used before and after; no fault affects it.
 const SOUND: usize = 1;
 
-/// What was done, to be compared when the fault is over.
+/// What was done, to be compared after the fault.
 #[derive(Default)]
 pub(crate) struct Derived {
-    /// Each with a partition of its own. All but the last of each client end in doubt.
+    /// Each has its own partition. All but the last of each client end in doubt.
     writers: Vec<Writer>,
     outbox: Option<Outbox>,
     pub(crate) writes: u64,
     pub(crate) doubts: u64,
 }
 
-/// Creates the tables. The index is to be built, which takes longer than most faults.
+/// Creates the tables. The index still has to be built, which takes longer than most faults.
 pub(crate) fn set_up(cluster: &Cluster, with_messages: bool) -> Result<Derived> {
     let server = cluster.server(SOUND)?;
     let mut connection = server.connect()?;
@@ -52,7 +52,7 @@ pub(crate) fn set_up(cluster: &Cluster, with_messages: bool) -> Result<Derived> 
     Ok(Derived { outbox, ..Derived::default() })
 }
 
-/// Has the first index built again, from the beginning.
+/// Makes the server rebuild the first index from the beginning.
 pub(crate) fn rebuild_index(cluster: &Cluster) -> Result<()> {
     indexes::rebuild(&mut cluster.server(SOUND)?.connect()?, TABLE, REBUILT)?.done()
 }
@@ -103,7 +103,7 @@ impl Derived {
     }
 }
 
-/// Someone who writes through one gateway until that fails, then through the next.
+/// A client that writes through one gateway until that fails, then through the next.
 struct Client<'a> {
     addresses: &'a [SocketAddr],
     number: usize,
@@ -142,7 +142,7 @@ impl<'a> Client<'a> {
         Ok(self)
     }
 
-    /// Until an outcome is unknown, or the connection is of no use.
+    /// Writes until an outcome is unknown, or the connection is no longer usable.
     fn use_connection(
         &mut self,
         connection: &mut Connection,

@@ -1,4 +1,4 @@
-//! Three gateways of the real binary on one store, each through a line that can be made bad.
+//! Three gateways of the real binary on one store, each through a line that can be made unreliable.
 
 use super::Store;
 use super::script::Fault;
@@ -57,7 +57,7 @@ impl Beneath {
         }
     }
 
-    /// The PostgreSQL server that takes writes at first.
+    /// The PostgreSQL server that accepts writes at first.
     fn primary(&self) -> Result<&Instance> {
         match self {
             Self::Postgres(server) => Ok(&server.instance),
@@ -68,9 +68,9 @@ impl Beneath {
 }
 
 pub(crate) struct Gateway {
-    /// `None` after it was killed.
+    /// `None` once it has been killed.
     pub(crate) server: Option<Server>,
-    /// Between the gateway and the store; none where the gateway knows two addresses.
+    /// The lines between the gateway and the store; empty if the gateway knows two addresses.
     lines: Vec<WireCut>,
     pub(crate) tables: SocketAddr,
     pub(crate) queues: SocketAddr,
@@ -123,7 +123,7 @@ impl Cluster {
         }
     }
 
-    /// Sends a signal to the store, all processes of it.
+    /// Sends a signal to all processes of the store.
     pub(crate) fn signal_store(&self, name: &str) -> Result<()> {
         let pid = match &self.beneath {
             Beneath::Tikv(tikv) => tikv.pid(),
@@ -143,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// Starts the store again, with its data.
+    /// Restarts the store with its data.
     pub(crate) fn resume_store(&mut self) -> Result<()> {
         match &mut self.beneath {
             Beneath::Tikv(tikv) => {
@@ -154,8 +154,8 @@ impl Cluster {
         }
     }
 
-    /// Puts the clock of the store forward, where that can be done while it runs, by more than the builder
-    /// of indexes waits for writes that do not know of one. Elsewhere it waits.
+    /// Advances the store's clock, where that is possible at run time, by more than the index builder
+    /// waits for writes that do not know of a new index. Elsewhere it waits.
     pub(crate) fn pass_time_of_store(&self) {
         if let Beneath::Tikv(tikv) = &self.beneath {
             tikv.forward(Duration::from_secs(45));
@@ -192,7 +192,7 @@ impl Cluster {
         gateway.server.as_ref().context("the gateway was killed")
     }
 
-    /// Stops the gateways that still run: they must not have panicked, and stop cleanly.
+    /// Stops the gateways that still run: they must not have panicked, and must stop cleanly.
     pub(crate) fn stop(&mut self) -> Result<()> {
         for gateway in &mut self.gateways {
             if let Some(server) = gateway.server.take() {

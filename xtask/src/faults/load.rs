@@ -8,15 +8,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a client waits between two requests, so that many faults leave room for others on the machine.
+/// How long a client pauses between two requests, so that many faults leave CPU for others on the machine.
 const CLIENT_PAUSE: Duration = Duration::from_millis(8);
-/// Clients of one history.
+/// Number of clients of one history.
 const TABLE_CLIENTS: usize = 6;
 const QUEUE_CLIENTS: usize = 6;
-/// Requests of each client.
+/// Requests per client.
 const TABLE_REQUESTS: usize = 40;
 const QUEUE_REQUESTS: usize = 25;
-/// Seeds of one run do not meet those of the next.
+/// Keeps the seeds of one run apart from those of the next.
 const SEEDS_PER_RUN: u64 = 10_000;
 
 /// Waits a moment.

@@ -1,4 +1,4 @@
-//! Loads of their own for faults that histories of a few clients do not bring about.
+//! Special loads for faults that histories of a few clients do not cause.
 
 use super::gateways::Cluster;
 use super::script::pause;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 const WRITERS: usize = 16;
 const BATCHES: usize = 30;
 const ROWS: usize = 8;
-/// Long queries at a time: as many as a gateway has connections to the store.
+/// Concurrent long queries: as many as a gateway has connections to the store.
 const QUERIES: usize = 16;
-/// Entities that a long query goes through.
+/// Entities that a long query reads.
 const ENTITIES: usize = 1_000;
-/// Writes that must go on meanwhile. Few, because how many there are depends on the machine.
+/// Minimum writes during that time. Few, because how many there are depends on the machine.
 const WRITES_MIN: u64 = 5;
 
 fn create_table(connection: &mut Connection, table: &str) -> Result<()> {
@@ -37,7 +37,7 @@ fn upsert(table: &str, partition: &str, row: usize, value: u64) -> Operation {
     }
 }
 
-/// Sixteen writers of the same rows in all orders: every batch is done, and nobody hears of deadlocks.
+/// Sixteen writers of the same rows in all orders: every batch is done, and no client notices deadlocks.
 pub(crate) fn overlapping_batches(addresses: &[SocketAddr], random: &Seeded) -> Result<String> {
     const TABLE: &str = "FaultBatches";
     let first = *addresses.first().context("no gateway")?;
@@ -78,7 +78,7 @@ pub(crate) fn overlapping_batches(addresses: &[SocketAddr], random: &Seeded) -> 
     Ok(format!("; {} overlapping batches, none refused", WRITERS * BATCHES))
 }
 
-/// Long queries use up the connections of a gateway, and its writes go on.
+/// Long queries use up the connections of a gateway, and its writes continue.
 pub(crate) fn writes_beside_long_queries(cluster: &Cluster) -> Result<String> {
     const TABLE: &str = "FaultQueries";
     let address = *cluster.tables().first().context("no gateway")?;
@@ -90,7 +90,7 @@ pub(crate) fn writes_beside_long_queries(cluster: &Cluster) -> Result<String> {
         let answer = connection.send_batch(&operations)?;
         ensure!(answer.status == 202, "a batch was answered {}", answer.status);
     }
-    // Each chunk of a query takes its time, and holds its connection meanwhile.
+    // Each chunk of a query takes time, and holds its connection while it does.
     cluster.set_lines_of(0, Weather::Slow(Duration::from_millis(100)))?;
     let (is_over, pages, writes) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let slowest = std::thread::scope(|scope| {
@@ -135,8 +135,8 @@ pub(crate) fn writes_beside_long_queries(cluster: &Cluster) -> Result<String> {
     Ok(format!("; {writes} writes, the slowest {slowest:.1} s, beside {pages} long queries"))
 }
 
-/// The timestamp of an entity grows with each write, through whichever gateway, also when the clock of the
-/// store steps back.
+/// The timestamp of an entity grows with each write, through any gateway, even if the store's clock steps
+/// back.
 pub(crate) fn timestamps_increase(
     addresses: &[SocketAddr],
     step_back: impl FnOnce() -> Result<()>,

@@ -1,4 +1,4 @@
-//! Asks one gateway again and again for a write and a read of one entity, and measures what it needs.
+//! Repeatedly writes and reads one entity through one gateway, and measures how long that takes.
 
 use lazuli_testkit::http::{Connection, Request};
 use std::io;
@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(20);
-/// Connections of the probe wait no longer than this: a gateway that is stopped does not answer.
+/// The table of the probe.
 const TABLE: &str = "FaultProbe";
 
-/// What a gateway did while it was asked.
+/// What a gateway did during the probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probed {
     pub(crate) answered: u64,
-    /// Answers that were not 2xx, and connections that broke.
+    /// Responses that were not 2xx, and connections that broke.
     pub(crate) failed: u64,
-    /// The longest that an answer took, of whatever kind.
+    /// The longest time that any response took.
     pub(crate) slowest: Duration,
     /// The longest time between two successes.
     pub(crate) longest_gap: Duration,
 }
 
-/// Asks until `is_over`. The values only grow, so that a read that shows an older one is noticed.
+/// Writes and reads until `is_over`. The values only grow, so that a read that shows an older one is noticed.
 pub(crate) fn run(
     address: SocketAddr,
     gateway: usize,
@@ -88,7 +88,7 @@ impl Probe {
         self.connection()?.send(&Request::new("POST", "/Tables").json(&body)).map(drop)
     }
 
-    /// Whether both were done.
+    /// Whether both succeeded.
     fn write_and_read(&mut self) -> Result<bool, Failed> {
         let path = format!("/{TABLE}(PartitionKey='probe',RowKey='{}')", self.row);
         self.tried += 1;

@@ -104,7 +104,7 @@ impl Fault {
         }
     }
 
-    /// By how much the clock of a gateway is wrong.
+    /// How far the clock of a gateway is off.
     pub(crate) const fn clock(self, gateway: usize) -> Option<&'static str> {
         match (self, gateway) {
             (Self::Clocks, 0) => Some("-5s"),
@@ -113,8 +113,8 @@ impl Fault {
         }
     }
 
-    /// Whether queues are recorded too. Visibility is told by the clock of the gateway, so clocks that
-    /// differ break the promises that the checker knows.
+    /// Whether queues are recorded too. Visibility follows the clock of the gateway, so differing clocks
+    /// break the promises that the checker assumes.
     fn asks_queues(self) -> bool {
         !matches!(self, Self::Clocks)
     }
@@ -124,30 +124,30 @@ impl Fault {
         matches!(self, Self::GatewayKilled | Self::OrphanedLocks | Self::LocksOfTheDead)
     }
 
-    /// Whether no client may hear of it.
+    /// Whether no client may notice it.
     fn is_hidden(self) -> bool {
         matches!(self, Self::RegionsMove | Self::StoreAway | Self::OnePhaseDeclined)
     }
 
-    /// The longest that an answer of a gateway may take, in seconds. The machine that runs this does much
-    /// else: the bounds are looser than those that users are promised.
+    /// The longest time that a response of a gateway may take, in seconds. The machine that runs this is
+    /// busy: the limits are looser than those promised to users.
     fn slowest_max(self) -> Duration {
         Duration::from_secs(match self {
-            // The probe of the stopped gateway waits for it.
+            // The probe of the suspended gateway waits for it.
             Self::GatewayStopped => 75,
-            // A write in flight on a line that falls silent has an answer after 10 s.
+            // A write in flight on a line that falls silent gets a response after 10 s.
             _ => 15,
         })
     }
 }
 
-/// What was done and seen.
+/// What was done and observed.
 pub(crate) struct Outcome {
     pub(crate) derived: Derived,
     tables: Report,
     queues: Report,
     probed: Vec<Probed>,
-    /// Chunks and answers that the lines did not pass on.
+    /// Chunks and answers that the lines dropped.
     lost: u64,
     note: String,
 }
@@ -176,8 +176,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Lets clients work while the fault happens, and checks all that they saw. What they wrote with derived
-/// writes is to be compared afterwards.
+/// Makes clients work during the fault, and checks everything they saw. Derived writes are compared
+/// afterwards.
 pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Result<Outcome> {
     let seed = random.next_u64();
     let derived = derived::set_up(cluster, fault.asks_queues())?;
@@ -240,7 +240,7 @@ pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Re
     Ok(outcome)
 }
 
-/// Compares what was written with derived writes, when the indexes are built, and stops the gateways.
+/// Compares the derived writes once the indexes are built, and stops the gateways.
 pub(crate) fn end(mut cluster: Cluster, mut outcome: Outcome) -> Result<String> {
     let compared = outcome.derived.compare(&cluster);
     compared.with_context(|| logs(&cluster))?;
@@ -252,7 +252,7 @@ fn join<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Does to the cluster what the fault is, and waits until the cluster should be well again.
+/// Applies the fault to the cluster, and waits until the cluster should have recovered.
 fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<String> {
     let seconds = Duration::from_secs;
     match fault {
@@ -261,7 +261,7 @@ fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<St
             pause(seconds(4));
         }
         Fault::GatewayStopped => {
-            // Longer than the builder of an index waits for writes that do not know of it.
+            // Longer than the index builder waits for writes that do not know of a new index.
             cluster.server(0)?.signal("STOP")?;
             pause(random_ms(random, 0, 2_000));
             derived::rebuild_index(cluster)?;
@@ -300,7 +300,7 @@ fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<St
             pause(seconds(4));
         }
         Fault::StoreStopped => {
-            // What it was asked before happens late: some of it after the gateways have given it up.
+            // Earlier requests are executed late, some after the gateways have given them up.
             for _ in 0..2 {
                 cluster.signal_store("STOP")?;
                 pause(random_ms(random, 1_000, 9_000));
@@ -327,7 +327,7 @@ fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<St
     Ok(String::new())
 }
 
-/// The clocks of the gateways are 10 s apart, and that of the store jumps: back by days where it can.
+/// The clocks of the gateways are 10 s apart, and the store's clock jumps: back by days where possible.
 fn clocks(cluster: &mut Cluster) -> Result<String> {
     pause(Duration::from_secs(3));
     let addresses = cluster.tables();
@@ -354,7 +354,7 @@ fn bad_line(cluster: &Cluster, weather: Weather, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Makes all lines good, and waits for the gateways to notice.
+/// Repairs all lines, and waits for the gateways to notice.
 fn mend(cluster: &Cluster) {
     cluster.lines().for_each(|line| line.set(Weather::Clear));
     pause(Duration::from_secs(3));

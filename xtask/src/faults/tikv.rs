@@ -1,5 +1,4 @@
-//! The stand-in of a TiKV cluster beneath the gateways, and the faults that only its control port can
-//! bring about.
+//! The stand-in TiKV cluster below the gateways, and the faults that only its control port can cause.
 
 use super::gateways::Cluster;
 use super::script::{Fault, pause, random_ms};
@@ -10,8 +9,8 @@ use lazuli_testkit::wire_cut::WireCut;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Where regions begin from the start: the kinds of keys (`lazuli_layout::key`). So the commit that
-/// creates a table, or puts a message, has keys in several regions.
+/// The initial region borders: the kinds of keys (`lazuli_layout::key`). So the commit that creates a
+/// table, or puts a message, has keys in several regions.
 const BORDERS: [&[u8]; 8] = [b"L", b"Ld", b"Le", b"Lg", b"Lm", b"Ln", b"Lq", b"Lt"];
 /// Calls whose answers are lost.
 const CALLS: [&str; 9] = [
@@ -25,18 +24,18 @@ const CALLS: [&str; 9] = [
     "KvBatchRollback",
     "KvResolveLock",
 ];
-/// How long a fault that consists of many small ones goes on.
+/// How long a fault that consists of many small ones lasts.
 const TIME: Duration = Duration::from_secs(6);
-/// How long others may need to find the locks of a gateway that was killed, and to remove them.
+/// How long others may need to find and remove the locks of a killed gateway.
 const AFTER_KILL: Duration = Duration::from_secs(5);
-/// Of all keys, those of the newest tables and queues are chosen from.
+/// Keys are chosen among those of the newest tables and queues.
 const NEWEST: usize = 300;
 /// How long the cluster may take to hold a lock while clients write.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Tikv {
     stand_in: StandIn,
-    /// Outlives the death of the stand-in.
+    /// Survives a kill of the stand-in.
     data: tempfile::TempDir,
 }
 
@@ -51,7 +50,7 @@ impl Tikv {
         Ok(Self { stand_in, data })
     }
 
-    /// The address for one gateway, which reaches the driver and every store through a line of its own.
+    /// The address for one gateway, which reaches the driver and every store through separate lines.
     pub(crate) fn engine(&mut self, seed: u64) -> Result<(String, Vec<WireCut>)> {
         let mut lines = Vec::new();
         let mut line = |target: SocketAddr| -> Result<SocketAddr> {
@@ -78,14 +77,14 @@ impl Tikv {
         self.stand_in.resume_in(self.data.path());
     }
 
-    /// Puts the cluster's clock forward; it never goes back.
+    /// Advances the cluster's clock, which never goes back.
     pub(crate) fn forward(&self, by: Duration) {
         self.stand_in.control(&format!("forward {}", by.as_millis()));
     }
 
-    /// A key that exists, in hexadecimal.
+    /// An existing key, in hexadecimal.
     fn some_key(&self, random: &mut Seeded) -> Option<String> {
-        // Entities or messages: the keys of which clients write several at once.
+        // Entities or messages: kinds of which clients write several keys at once.
         let kind = if random.one_in(3) { "4c6d" } else { "4c65" };
         let keys = self.stand_in.control(&format!("keys {kind} {NEWEST}"));
         let keys: Vec<&str> = keys.split_whitespace().collect();
@@ -116,7 +115,7 @@ impl Tikv {
     }
 }
 
-/// Does to the cluster what the fault is, and waits until all should be well again.
+/// Applies the fault to the cluster, and waits until all should have recovered.
 pub(crate) fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<String> {
     match fault {
         Fault::CallsLost => Ok(calls_lost(cluster.tikv()?, random)),
@@ -137,7 +136,7 @@ fn calls_lost(tikv: &Tikv, random: &mut Seeded) -> String {
     format!("; {lost} answers of calls were to be lost")
 }
 
-/// Regions begin and end in the midst of tables that are scanned and written, and change their leader.
+/// Regions split and merge inside tables that are scanned and written, and change their leader.
 fn regions_move(tikv: &Tikv, random: &mut Seeded) -> String {
     let moves = tikv.repeat(random, |stand_in, random| {
         let Some(key) = tikv.some_key(random) else { return };
@@ -152,7 +151,7 @@ fn regions_move(tikv: &Tikv, random: &mut Seeded) -> String {
     format!("; regions changed {moves} times")
 }
 
-/// A store goes away, its regions move to the next, and it comes back.
+/// A store goes away, its regions move to the next one, and it comes back.
 fn store_away(tikv: &Tikv, random: &mut Seeded) -> String {
     let times = tikv.repeat(random, |stand_in, random| {
         let store = random.below(STORES) + 1;
@@ -175,7 +174,7 @@ fn one_phase_declined(tikv: &Tikv, random: &mut Seeded) -> String {
 }
 
 /// Prewrites of some keys fail while others of the same commit succeed; then a gateway is killed between
-/// two prewrites (K-6.14).
+/// prewrites (K-6.14).
 fn orphaned_locks(cluster: &mut Cluster, random: &mut Seeded) -> Result<String> {
     let tikv = cluster.tikv()?;
     let refused = tikv.repeat(random, |stand_in, random| {
@@ -198,7 +197,7 @@ fn orphaned_locks(cluster: &mut Cluster, random: &mut Seeded) -> Result<String> 
     Ok(format!("; {refused} prewrites were to be refused, {locks} locks at the kill"))
 }
 
-/// A gateway is killed when its commits have locked their keys, and before they are decided.
+/// A gateway is killed after its commits have locked their keys and before they are decided.
 fn locks_of_the_dead(cluster: &mut Cluster, random: &mut Seeded) -> Result<String> {
     let tikv = cluster.tikv()?;
     tikv.stand_in.control("onepc off");

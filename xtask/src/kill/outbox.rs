@@ -1,5 +1,6 @@
 //! Transactions with messages under the kill test and the faults of shared stores: a client
-//! inserts an entity and puts a message that names it, in one transaction. Whatever is found later, each entity has its message, each message its entity, and what was acknowledged has both.
+//! inserts an entity and puts a message that names it, in one transaction. Whenever this is checked, each
+//! entity has its message, each message its entity, and every acknowledged transaction has both.
 
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::acknowledged::{Entries, read_entities};
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Done,
-    /// It had an answer of 500 or more.
+    /// It got a response of 500 or more.
     Failed,
     /// The connection broke.
     Cut,
@@ -24,7 +25,7 @@ pub(crate) enum Sent {
 pub(crate) struct Outbox {
     sent: u32,
     acknowledged: BTreeSet<String>,
-    /// Messages that were taken out.
+    /// Messages taken out.
     messages: BTreeSet<String>,
 }
 
@@ -34,7 +35,7 @@ impl Outbox {
         Ok(Self::default())
     }
 
-    /// Sends a transaction, whose outcome may stay unknown.
+    /// Sends a transaction; its outcome may stay unknown.
     pub(crate) fn send(&mut self, connection: &mut Connection) -> Result<Sent> {
         self.sent += 1;
         let row = format!("{:06}", self.sent);
@@ -64,7 +65,7 @@ impl Outbox {
         }
     }
 
-    /// Takes all messages out, and compares them with the entities.
+    /// Takes out all messages, and compares them with the entities.
     pub(crate) fn check(&mut self, server: &Server) -> Result<()> {
         let mut connection = outbox::queues(server)?;
         while let Some(row) = outbox::next(&mut connection)? {

@@ -1,6 +1,6 @@
 //! Queues under the kill test: clients put, get, update and delete messages of one queue until the
-//! server is killed. When a later server has opened the directory, what is left is taken out, and the
-//! checker of histories looks at all that the clients saw: see `crates/sim/src/queue`.
+//! server is killed. Once a later server has opened the directory, the remaining messages are taken
+//! out, and the history checker examines everything the clients saw: see `crates/sim/src/queue`.
 
 use anyhow::{Context, Result, anyhow};
 use lazuli_sim::queue::checker::Promise;
@@ -20,12 +20,12 @@ pub(crate) const CLIENTS: usize = 4;
 pub(crate) struct Queues {
     random: Seeded,
     rounds: u64,
-    /// Histories whose queue is not yet taken out, with the time of their end.
+    /// Histories whose queue has not been emptied yet, with the time of their end.
     left: Vec<(Instant, Recorder)>,
     report: Report,
 }
 
-/// The queue of one round, and those who use it.
+/// The queue of one round, and its clients.
 pub(crate) struct Round {
     recorder: Recorder,
     clients: Vec<Client>,
@@ -53,7 +53,7 @@ impl Queues {
         self.left.push((Instant::now(), round.recorder));
     }
 
-    /// Takes out the queues whose messages are all visible again, and checks their histories.
+    /// Empties the queues whose messages are all visible again, and checks their histories.
     pub(crate) fn check(&mut self, server: &Server) -> Result<()> {
         let age = Duration::from_secs(SECONDS_MAX as u64 + 1);
         let (due, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.left)
@@ -75,14 +75,14 @@ impl Queues {
         self.check(server)
     }
 
-    /// What was checked so far.
+    /// The result of the checks so far.
     pub(crate) fn report(&self) -> Report {
         self.report
     }
 }
 
 impl Round {
-    /// Starts the clients; each sends one request after the other until one has no answer.
+    /// Starts the clients; each sends one request after the other until one gets no response.
     pub(crate) fn start<'s>(
         &'s mut self,
         scope: &'s std::thread::Scope<'s, '_>,

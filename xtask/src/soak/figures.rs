@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The part of the time after which caches and buffers are full.
+/// The share of the time after which caches and buffers are full.
 const SETTLED: f64 = 0.25;
 
 /// The kinds of requests.
@@ -165,7 +165,7 @@ impl Figures {
     }
 }
 
-/// From microseconds to minutes, to two digits.
+/// From microseconds to minutes, with two significant digits.
 #[expect(clippy::expect_used, reason = "the bounds are constant, and good")]
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 2).expect("good bounds")

@@ -66,7 +66,7 @@ fn bytes_below(directory: &Path) -> u64 {
 }
 
 /// The growth of `value` per minute, by linear regression over the samples after this `part` of the
-/// time: caches and buffers fill at first.
+/// time, because caches and buffers fill at first.
 pub(super) fn slope_per_minute(
     samples: &[Sample],
     part: f64,

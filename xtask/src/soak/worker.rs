@@ -16,7 +16,7 @@ use std::time::Instant;
 const ROWS_MAX: u32 = 200;
 /// Rows of its own table.
 const OWN_ROWS_MAX: u32 = 40;
-/// Pages that one walk through the shared table takes at most, and entities of each.
+/// Maximum pages of one walk through the shared table, and entities per page.
 const WALK_PAGES_MAX: usize = 3;
 const WALK_TOP: usize = 50;
 

@@ -1,5 +1,5 @@
-//! Instructions that a client executes for one operation, counted by valgrind's callgrind: what shows a
-//! change of one percent on a busy machine. The profiles stay with the results.
+//! Instructions that a client executes for one operation, counted by valgrind's callgrind: this shows a change of one
+//! percent even on a busy machine. The profiles are kept with the results.
 
 use super::{Arguments, Bench, Client, Work, report};
 use crate::instructions::total;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 impl Work {
-    /// Operations of one count.
+    /// The number of operations in one count.
     fn counted(self) -> usize {
         match self {
             Self::Point | Self::Insert => 1_000,
@@ -25,7 +25,7 @@ impl Work {
 pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     let mut text = String::from("instructions                 per op     ratio\n");
     for &work in Work::value_variants() {
-        // The load client is a part of the benchmark's own process, which also counts and prints.
+        // The load client runs in the benchmark's own process, which also counts and prints.
         let bare = (work.reference() == Client::Bare)
             .then(|| count(bench, Client::Bare, work))
             .transpose()?;
@@ -42,7 +42,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Instructions per operation between the two looks at the clock.
+/// Instructions per operation between the two clock readings.
 fn count(bench: &Bench<'_>, client: Client, work: Work) -> Result<f64> {
     let (name, operations) = (report::work_name(work), work.counted());
     let table = bench.table(work, &format!("{}c{}i", work as usize, client as usize))?;

@@ -24,7 +24,7 @@ pub(super) struct Order {
     pub(super) description: String,
 }
 
-/// A page of the same, as a program without a client library would read it.
+/// A page of entities, as a program without a client library would read it.
 #[derive(Deserialize)]
 pub(super) struct PlainPage {
     pub(super) value: Vec<PlainOrder>,
@@ -56,7 +56,7 @@ pub(super) struct PlainOrder {
     description: String,
 }
 
-/// A value that is a text on the wire.
+/// Reads a value that is a string on the wire.
 fn from_text<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Option<T>,

@@ -1,4 +1,4 @@
-//! A client as a process of its own: it works, and prints what that took.
+//! A client as a separate process: it works, and prints what that took.
 
 use super::order::{Order, PlainPage};
 use super::{Client, Sample, Work, connection_string};
@@ -22,12 +22,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Entities of a page.
+/// Entities per page.
 const PAGE: usize = 1_000;
 /// Entities that point reads choose from.
 const KEYS: usize = 1_000;
 
-/// What the process is given.
+/// The arguments of the process.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Arguments {
     client: Client,
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     address: SocketAddr,
     table: String,
     operations: usize,
-    /// The CPU time is not read: valgrind does not map the kernel's page that it is read from.
+    /// Do not read the CPU time: valgrind does not map the kernel page that it is read from.
     #[arg(long)]
     is_counted: bool,
 }
@@ -68,10 +68,10 @@ impl Arguments {
         Ok(command)
     }
 
-    /// Works, and prints the sample.
+    /// Does the work, and prints the sample.
     #[expect(clippy::print_stdout, reason = "the benchmark reads this line")]
     pub(crate) fn run(self) -> Result<()> {
-        // One thread: what is measured is the work, not how it is spread.
+        // One thread: the measure is the work, not its distribution.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let sample = runtime.block_on(self.work())?;
         println!("{}", serde_json::to_string(&sample)?);
@@ -93,7 +93,7 @@ impl Arguments {
         Ok(account.tables().table_of::<Order>(&self.table)?)
     }
 
-    /// Entities that are in the server, with keys that are not.
+    /// Entities with keys that the server does not have yet.
     async fn new_orders(&self) -> Result<Vec<Order>> {
         let account = self.account()?;
         let loaded = account.tables().table_of::<Order>(TABLE)?;
@@ -117,11 +117,11 @@ impl Arguments {
         Ok(builder.transport(transport).retry(Retry::none()).build()?)
     }
 
-    /// The requests of the client library, signed, as it would send them.
+    /// The requests of the client library, signed and ready to send.
     async fn requests(&self) -> Result<Vec<Request<Bytes>>> {
         let capture = Capture::default();
         let orders = self.orders(&self.account_through(capture.clone())?)?;
-        // Each fails, as no answer comes.
+        // Each fails, because no answer arrives.
         match self.work {
             Work::Insert => {
                 for order in self.new_orders().await? {
@@ -228,7 +228,7 @@ impl Arguments {
         Ok(clocks.stop(self.operations))
     }
 
-    /// Runs `operation` as often as it should, some side by side, after a tenth that does not count.
+    /// Runs `operation` as often as required, partly concurrently, after a tenth that does not count.
     async fn measure<F>(&self, operation: impl Fn(usize) -> F) -> Result<Sample>
     where
         F: Future<Output = Result<usize>>,
@@ -248,14 +248,14 @@ impl Arguments {
     }
 }
 
-/// A hyper client with the settings that the client library gives its own.
+/// A hyper client with the same settings as the client library's.
 fn hyper() -> Hyper<HttpConnector, Full<Bytes>> {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
     Hyper::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(tcp)
 }
 
-/// Time on the wall, and of this process on its cores if that can be read.
+/// Wall-clock time, and the CPU time of this process if it can be read.
 struct Clocks {
     wall: Instant,
     cpu: Option<Duration>,
@@ -282,7 +282,7 @@ fn cpu() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A transport that keeps requests and sends none.
+/// A transport that records requests and sends none.
 #[derive(Clone, Default)]
 struct Capture(Arc<Mutex<Vec<Request<Bytes>>>>);
 
@@ -303,7 +303,7 @@ impl Transport for Capture {
     }
 }
 
-/// A transport whose every answer is this page.
+/// A transport that answers every request with this page.
 struct Answer(Bytes);
 
 impl Transport for Answer {

@@ -39,7 +39,7 @@ pub(super) fn work_name(work: Work) -> &'static str {
     }
 }
 
-/// What the client of a row is called.
+/// The name of a row's client.
 pub(super) fn client_name(client: Client, work: Work) -> &'static str {
     match (client, work) {
         (Client::Bare, Work::Decode) => "serde_json",

@@ -25,7 +25,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// `None` unless there is one message with a text as long as those that are put.
+    /// `None` unless there is exactly one message, with a text as long as the texts that are put.
     pub(crate) fn parse(answer: &'a [u8]) -> Option<Self> {
         let (id, rest) = element(answer, "<MessageId>")?;
         let (text, rest) = element(rest, "<MessageText>")?;

@@ -99,7 +99,7 @@ fn drain(queues: &Queues, server: &Target, messages: usize, interrupt: &Interrup
 }
 
 impl Used {
-    /// One window of each, one right after the other; which comes first changes from turn to turn.
+    /// One window of each, in direct succession; the order alternates from turn to turn.
     fn measure_turn(
         &mut self,
         turn: usize,

@@ -1,4 +1,4 @@
-//! The charts: servers side by side, and how cost grows.
+//! The charts: a comparison of servers, and how cost grows.
 
 use super::svg::Svg;
 use super::{duration, goals_met, thousands};
@@ -61,7 +61,7 @@ struct Panel {
     title: &'static str,
     x: f64,
     width: f64,
-    /// Where its bar begins, when not at the edge, and where it ends.
+    /// Where its bar begins, unless at the edge, and where it ends.
     figure: fn(&Figures) -> (Option<f64>, f64),
     label: fn(&Figures) -> String,
     axis: fn(f64) -> String,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Plain rules, no variables: many programs that show pictures know no more.
+/// Plain rules, no variables: many image viewers support no more.
 const STYLE: &str = "\
     svg{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px}\
     text{fill:#16202c}.dim{fill:#5b6675}.title{font-size:20px;font-weight:600}\
@@ -31,7 +31,7 @@ impl Svg {
             writeln!(self.body, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>");
     }
 
-    /// A filled box; `tip` shows when the pointer rests on it.
+    /// A filled box; `tip` appears when the pointer is over it.
     pub(super) fn bar(
         &mut self,
         (x, y): (f64, f64),

@@ -58,7 +58,7 @@ pub(super) fn goals(goals: &[Goal]) -> String {
     align(&rows, 1) + &goals_met(goals) + "\n"
 }
 
-/// One line for each workload and number of connections: what it was, what it is, and the ratio.
+/// One line for each workload and number of connections: the figure before and after, and the ratio.
 pub(super) fn comparisons(comparisons: &[Comparison]) -> String {
     let header = ["workload", "conns", "figure", "before", "now", "ratio", "half of the turns", ""];
     let mut rows = vec![header.map(str::to_owned)];
@@ -86,7 +86,7 @@ pub(super) fn comparisons(comparisons: &[Comparison]) -> String {
     align(&rows, 3)
 }
 
-/// A word only where half of the turns agree.
+/// A verdict only if the middle half of the turns agree.
 fn verdict(ratio: Ratio, more_is_better: bool) -> &'static str {
     let (low, high) = ratio.quartiles;
     match (low > 1.0, high < 1.0) {

@@ -8,7 +8,7 @@ use lazuli_testkit::azurite;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The file of the program, or why there is no Azurite.
+/// The program's file, or why Azurite is not available.
 pub(super) fn install(home: &Path, service: Service) -> Result<Result<PathBuf, String>> {
     let package = azurite::install(home).context("install Azurite")?;
     Ok(package.map(|package| {

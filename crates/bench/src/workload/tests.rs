@@ -1,4 +1,4 @@
-//! Every workload against the real front on the memory engine: the server answers what it expects.
+//! Every workload against the real front on the memory engine: the server answers as expected.
 
 use super::*;
 use crate::exchange::{create_table, exchange};

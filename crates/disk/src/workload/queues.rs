@@ -9,26 +9,26 @@ use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::Outcome;
 use std::collections::BTreeMap;
 
-/// Messages of one queue, those in doubt included: fewer than a peek shows.
+/// Messages of one queue, including those in doubt: fewer than a peek shows.
 const MESSAGES_MAX: usize = PEEK_MAX - 8;
-/// How long a message that was got is hidden, in seconds: a peek that shows it shows a lost get.
+/// How long a received message stays hidden, in seconds: if a peek shows it, the get was lost.
 const HIDDEN_SECONDS: u32 = 7 * 24 * 3600;
-/// A text too long to be stored within its message.
+/// Length of a text too long to be stored within its message.
 const LONG: usize = 900;
 
-/// What a client does to its queue, and the receipts that it has.
+/// What a client does to its queue, and the receipts that it holds.
 #[derive(Debug)]
 pub(super) struct Queues {
     client: usize,
     random: Seeded,
-    /// The queue, once it was asked for.
+    /// The queue, once its creation was requested.
     queue: Option<String>,
     queues_made: usize,
     marks: usize,
     texts: usize,
     /// The messages that it can change, by their marks.
     held: BTreeMap<String, Held>,
-    /// Those of them that are visible, in the order in which they became so.
+    /// Those that are visible, in the order in which they became visible.
     visible: Vec<String>,
     /// Messages of the queue that are in doubt.
     in_doubt: usize,
@@ -77,7 +77,7 @@ impl Queues {
         }
     }
 
-    /// The next request, and what it is to do.
+    /// The next request, and its intended effect.
     pub(super) fn choose(&mut self, entries: &Entries) -> (Asked, Step) {
         let Some(queue) = self.queue.clone() else { return self.create() };
         let is_full = self.held.len() + self.in_doubt >= MESSAGES_MAX;
@@ -88,7 +88,7 @@ impl Queues {
                 let step = seen.chain(held).map(|name| (name, None)).collect();
                 (Asked::Clear { queue }, step)
             }
-            // A message in doubt may come first.
+            // A message in doubt could come first.
             (4, _) if self.in_doubt == 0 && !self.visible.is_empty() => {
                 let mark = self.visible.first().cloned().unwrap_or_default();
                 let step = Step::from([(Name::message(&queue, &mark), None)]);
@@ -114,7 +114,7 @@ impl Queues {
         }
     }
 
-    /// Sends a request, and remembers the receipt that it brings.
+    /// Sends a request, and remembers the receipt in its response.
     pub(super) fn send(&mut self, asked: &Asked, connection: &mut Connection) -> Result<Outcome> {
         let (mark, held) = match asked {
             Asked::Create(name) => return queue::create(connection, name),
@@ -165,7 +165,7 @@ impl Queues {
         Ok(Outcome::Done)
     }
 
-    /// Nothing that `step` names is touched any more.
+    /// Excludes everything that `step` names from later steps.
     pub(super) fn freeze(&mut self, step: &Step) {
         let Some(queue) = &self.queue else { return };
         if step.contains_key(&Name::queue(queue)) {
@@ -180,7 +180,7 @@ impl Queues {
         }
     }
 
-    /// A queue whose creation is in doubt, or that is full of messages in doubt, is left alone.
+    /// A queue whose creation is in doubt, or that is full of messages in doubt, is not used again.
     fn create(&mut self) -> (Asked, Step) {
         self.queues_made += 1;
         self.held.clear();
@@ -204,7 +204,7 @@ impl Queues {
         self.held.keys().nth(chosen).cloned()
     }
 
-    /// A text that no other message has, now and then long.
+    /// A text unique to this message, sometimes long.
     fn text(&mut self, mark: &str) -> String {
         self.texts += 1;
         let padding = "x".repeat(if self.random.one_in(3) { LONG } else { 0 });

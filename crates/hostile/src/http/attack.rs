@@ -132,7 +132,7 @@ fn huge_heads(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
             format!("GET / HTTP/1.1\r\n{HOST}{long}: x\r\n\r\n"),
             format!("GET / HTTP/1.1\r\n{HOST}{many}\r\n"),
             format!("{long} / HTTP/1.1\r\n{HOST}\r\n"),
-            // Neither an end of line nor of anything else.
+            // No end of line, nor of anything else.
             long,
         ],
     )

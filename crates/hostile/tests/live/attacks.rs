@@ -22,7 +22,7 @@ fn others_are_served_throughout_every_attack() {
     }
 }
 
-/// A request is answered, however its bytes come.
+/// A request is answered, however its bytes arrive.
 #[test]
 fn requests_in_pieces_and_in_bulk_are_answered() {
     let server = Server::start();
@@ -37,7 +37,7 @@ fn requests_in_pieces_and_in_bulk_are_answered() {
 }
 
 /// About half of the clients that closed their side right after the request were left without an
-/// answer: the end of the stream, seen while the request was being worked on, ended the connection.
+/// answer: the end of the stream, seen while the request was being processed, ended the connection.
 #[test]
 fn a_client_that_has_nothing_more_to_say_is_answered() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Forged continuation tokens: the server refuses them, or continues within the table that was asked
-//! for, never in another.
+//! Forged continuation tokens: the server refuses them, or continues within the requested table,
+//! never in another.
 
 use crate::server::Server;
 use lazuli_testkit::http::{Connection, Request};
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Asks for a page of `Middle` from there on; every entity of the answer is of `Middle`.
+/// Requests a page of `Middle` from there on; every entity in the response must be from `Middle`.
 fn check(connection: &mut Connection, query: &str) -> u16 {
     let path = format!("/Middle()?{query}");
     let answer = connection.send(&Request::new("GET", &path)).unwrap();

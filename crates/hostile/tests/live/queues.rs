@@ -1,5 +1,4 @@
-//! The Queue service under attack: what it refuses, it refuses in XML with a request id, and then goes
-//! on.
+//! The Queue service under attack: it refuses in XML with a request id, and then continues to work.
 
 use crate::server::Server;
 use lazuli_hostile::http::{ATTACKS, Witness, idle_connections};
@@ -65,8 +64,8 @@ fn message(text: &str) -> Vec<u8> {
     format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>").into_bytes()
 }
 
-/// Bodies that no parser should follow: names are repeated so often that a parser which expands,
-/// recurses or copies would not come back.
+/// Bodies that no parser should follow: names are repeated so often that a parser that expands,
+/// recurses or copies would never return.
 fn hostile_bodies() -> Vec<(&'static str, Vec<u8>)> {
     let laughs: String = (1..20)
         .map(|n| format!("<!ENTITY e{n} \"{}\">", format!("&e{};", n - 1).repeat(10)))
@@ -114,7 +113,7 @@ fn hostile_documents_are_refused_wherever_a_document_is_read() {
     server.assert_sound();
 }
 
-/// Elements may nest inside a text as deep as the body is long: the text alone counts (Q-6.17b).
+/// Elements may nest inside a text as deep as the body allows: only the text counts (Q-6.17b).
 #[test]
 fn deep_markup_inside_a_text_does_no_harm() {
     let (server, mut connection) = with_orders();
@@ -144,7 +143,7 @@ fn texts_and_bodies_that_are_too_large_are_refused() {
         assert_eq!(answer.status, 413);
         assert!(answer.text().contains("<MaxLimit>65536</MaxLimit>"), "{}", answer.text());
     }
-    // More than any body may have: the answer may come before the body was read, and then the
+    // More than any body may have: the response may come before the body is read, and then the
     // connection is closed.
     for length in [5 << 20, 1 << 30] {
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -164,7 +163,7 @@ fn texts_and_bodies_that_are_too_large_are_refused() {
     server.assert_sound();
 }
 
-/// paths and parameters that are none.
+/// invalid paths and parameters.
 #[test]
 fn hostile_urls_are_refused() {
     let (server, mut connection) = with_orders();
@@ -213,7 +212,7 @@ fn hostile_urls_are_refused() {
     server.assert_sound();
 }
 
-/// What a listing repeats of its request stays text, and a marker reaches no other account.
+/// What a listing repeats of its request stays text, and a marker does not reach another account.
 #[test]
 fn markers_and_prefixes_stay_text() {
     let (server, mut connection) = with_orders();

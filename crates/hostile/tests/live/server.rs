@@ -34,7 +34,7 @@ impl Server {
         self.live.connect().unwrap()
     }
 
-    /// No server has panicked: a task that does takes no other down with it, and would go
+    /// Asserts that no server has panicked: a task that panics takes no other down, and would go
     /// unnoticed.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {

@@ -109,7 +109,7 @@ fn calls_at_once_may_take_effect_in_either_order() {
     good(&[(1, 10, upsert(X, 1), written(10)), (2, 3, Request::Get(X), NOTHING)]);
 }
 
-/// The order that the invocations suggest is not the one that explains the answers.
+/// The order that the invocations suggest is not the one that explains the responses.
 #[test]
 fn the_search_turns_back() {
     good(&[
@@ -128,7 +128,7 @@ fn a_lost_update_is_noticed() {
         (3, 8, replace_at(X, 10, 2), written(20)),
         (4, 9, replace_at(X, 10, 3), written(30)),
     ]);
-    // An acknowledged write that nobody sees.
+    // An acknowledged write that no one sees.
     bad(&[
         (1, 2, upsert(X, 1), written(10)),
         (3, 4, upsert(X, 2), written(20)),
@@ -143,7 +143,7 @@ fn a_stale_read_is_noticed() {
     bad(&[
         (1, 2, upsert(X, 1), written(10)),
         (3, 20, upsert(X, 2), written(20)),
-        // The new state was seen; nobody may see the old one any more.
+        // The new state was seen, so no one may see the old one any more.
         (5, 6, Request::Get(X), found(20, 2)),
         old.clone(),
     ]);
@@ -217,7 +217,7 @@ fn versions_only_grow() {
         (3, 4, delete(X), Response::Written(None)),
         (5, 6, insert(X, 2), written(10)),
     ]);
-    // Of other entities they need not.
+    // Versions of other entities need not increase.
     good(&[(1, 2, upsert(X, 1), written(10)), (3, 4, upsert(Y, 2), written(9))]);
 }
 
@@ -248,7 +248,7 @@ fn a_write_of_unknown_outcome_happened_or_not() {
     // It cannot have happened before it was sent, nor twice.
     bad(&[(1, 2, Request::Get(X), found(20, 2)), (3, 0, upsert(X, 2), Response::Unknown)]);
     bad(&with(&[new(5), (7, 8, upsert(X, 3), written(30)), new(9)]));
-    // Whoever saw its version may build on it; nobody sees two of them.
+    // A client that saw its version may build on it; no one sees two of them.
     good(&with(&[new(5), (7, 8, replace_at(X, 20, 3), written(30))]));
     bad(&with(&[new(5), (7, 8, Request::Get(X), found(21, 2))]));
     good(&with(&[(5, 6, replace_at(X, 10, 3), UNMET)]));
@@ -330,7 +330,7 @@ fn a_dropped_table_takes_its_entities_along() {
     good(&[(1, 9, Request::DeleteTable, Response::Unknown), (3, 4, Request::Get(X), NOTHING)]);
 }
 
-/// Twelve clients at once, in every order of their answers: the search must stay small.
+/// Twelve clients at once, with responses in every order: the search must stay small.
 #[test]
 fn many_calls_at_once_are_checked_in_time() {
     let mut calls = Vec::new();
@@ -357,9 +357,9 @@ fn a_violation_tells_what_cannot_be_explained() {
     assert!(text.contains("[3..4] client 1: Get"), "{text}");
 }
 
-/// an entity of a table whose entities live 100 ticks, at times of the clock.
+/// a table whose entities live 100 ticks, with calls at given clock times.
 fn expiring(calls: &[(u64, u64, Request, Response)]) -> Verdict {
-    // Each call is over at once, at the time at which it was invoked.
+    // Each call ends at the time at which it was invoked.
     let at = |call: Call| Call { span: Span { from: call.invoked, to: call.invoked }, ..call };
     let calls: Vec<Call> = history(calls).into_iter().map(at).collect();
     check(&Table::created().with_life(100), &calls)

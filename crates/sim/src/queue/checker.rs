@@ -5,7 +5,7 @@
 //!
 //! - After an acknowledged put it exists until a call deletes it (acknowledged or of unknown
 //!   outcome), the queue is cleared or deleted, or it expires.
-//! - Nobody gets it while another client's receipt is live, by the clock.
+//! - No one else gets it while another client's receipt is valid, by the clock.
 //! - Only its last receipt changes it; a void receipt is refused.
 //! - Its dequeue count grows by one with each get, and no peek changes anything.
 //! - A get returns nothing, and a peek with room for more omits it, only if it is not visible.
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How a queue delivers and counts messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// One process writes: counts are exact. A get may miss messages that another is about to get.
+    /// One process writes: counts are exact. A get may miss messages that another get is about to take.
     OneWriter,
     /// Counts may be a second old, and wrong by what was put within it: counted twice, or removed
     /// without having been counted.
@@ -188,7 +188,7 @@ struct Bounds<'h> {
 }
 
 impl Bounds<'_> {
-    /// It was put before, and nothing that may have removed it had started.
+    /// It was put before, and nothing that could have removed it had started.
     fn is_surely_counted(&self) -> bool {
         let Some(put) = self.put() else { return false };
         let Response::Put { receipt, .. } = put.response else { return false };
@@ -206,7 +206,7 @@ impl Bounds<'_> {
     /// It may have been put before, and nothing that certainly removed it had finished.
     fn may_be_counted(&self) -> bool {
         let Some(put) = self.put() else { return false };
-        // A put is counted before it is done, and no more once it has failed.
+        // A put is counted before it is done, and no longer once it has failed.
         let has_failed = matches!(put.response, Response::NotDone | Response::QueueNotFound);
         if has_failed && !put.overlaps(self.call) {
             return false;
@@ -218,7 +218,7 @@ impl Bounds<'_> {
             }
             _ => false,
         };
-        // Of unknown outcome, it may have come after a removal.
+        // If its outcome is unknown, it may have happened after a removal.
         let is_after = |removal: &&Call| match removal.request {
             Request::Delete(_) => true,
             _ => put.response != Response::Unknown && put.answered < removal.invoked,
@@ -230,14 +230,14 @@ impl Bounds<'_> {
             && !removals.any(|removal| self.is_before(removal))
     }
 
-    /// Where many write, a process adds what it puts to a count that may hold it already, or that it
-    /// puts in vain.
+    /// With many writers, a process adds its put to a count that may already include it, or adds a
+    /// put that fails.
     fn may_be_counted_twice(&self) -> bool {
         let is_new = |put: &Call| put.invoked < self.call.answered && !self.is_before(put);
         self.promise == Promise::ManyWriters && self.put().is_some_and(is_new)
     }
 
-    /// Where many write, a process takes what it removes from a count that did not hold it yet.
+    /// With many writers, a process subtracts its removal from a count that did not yet include the message.
     fn may_be_removed_uncounted(&self) -> bool {
         let mut removals = self.removals();
         self.may_be_counted_twice() && removals.any(|removal| removal.invoked < self.call.answered)
@@ -249,7 +249,7 @@ impl Bounds<'_> {
         self.history.iter().find(is_put)
     }
 
-    /// What removed the message, or may have.
+    /// The calls that removed the message, or may have.
     fn removals(&self) -> impl Iterator<Item = &Call> {
         let may_have = |call: &&Call| matches!(call.response, Response::Done | Response::Unknown);
         let put_at = self.put().map_or(0, |put| put.invoked);

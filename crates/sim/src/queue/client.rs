@@ -5,7 +5,8 @@ use lazuli_testkit::seed::Seeded;
 
 /// Receipts that a client remembers.
 const HELD_MAX: usize = 12;
-/// The longest that a message stays invisible, in seconds, unless a client is told otherwise.
+/// The longest time that a message stays invisible, in seconds, unless a client is configured
+/// otherwise.
 const SECONDS_MAX: usize = 20;
 
 /// A client that uses every operation, with valid and invalid receipts.
@@ -15,7 +16,7 @@ pub struct Client {
     last: u32,
     /// Receipts, the latest last.
     held: Vec<Held>,
-    /// Whether the queue is deleted, cleared and created.
+    /// Whether the queue is deleted, cleared and recreated.
     comes_and_goes: bool,
     is_missing: bool,
     seconds_max: usize,
@@ -28,7 +29,7 @@ impl Client {
         Self { random, last, held, comes_and_goes, is_missing: false, seconds_max }
     }
 
-    /// Makes no message invisible for longer than this many seconds.
+    /// Limits visibility timeouts to this many seconds.
     pub fn within_seconds(self, seconds_max: usize) -> Self {
         Self { seconds_max, ..self }
     }

@@ -37,7 +37,7 @@ pub enum Request {
     Delete(Held),
 }
 
-/// The text of a message: a number that no other text has, and how long it is.
+/// The text of a message: a unique number, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text {
     pub number: u32,
@@ -78,7 +78,7 @@ pub struct Shown {
 pub enum Response {
     /// The queue was created.
     Created,
-    /// The queue was there with the same metadata.
+    /// The queue existed with the same metadata.
     AlreadyThere,
     QueueAlreadyExists,
     QueueNotFound,
@@ -108,9 +108,9 @@ pub enum Response {
 /// The servers' clocks during a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The least, during the call.
+    /// The earliest time during the call.
     pub least: Ticks,
-    /// The most, until the call ended: queues keep the latest time that they issued.
+    /// The latest time until the call ended: queues remember the latest time that they issued.
     pub most: Ticks,
 }
 
@@ -124,7 +124,7 @@ pub struct Call {
     pub invoked: u64,
     pub answered: u64,
     pub span: Span,
-    /// Nothing has happened for a minute before, by the clock, and nothing else is in flight.
+    /// Nothing has happened in the minute before, by the clock, and nothing else is in flight.
     pub is_quiet: bool,
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// Padding that makes a text too long to be stored in its message.
 const PADDING: usize = 600;
 
-/// A request as it is sent; `path` begins after the account.
+/// A request as sent; `path` begins after the account.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub method: &'static str,

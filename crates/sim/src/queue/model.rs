@@ -1,6 +1,6 @@
 //! The reference model of a queue with at most one message: one state, one call at a time.
 //!
-//! Values that are not known exactly are ranges. After a get of unknown outcome, no response tells
+//! Values that are not known exactly are ranges. After a get of unknown outcome, no response shows
 //! when the message becomes visible again.
 
 use super::history::{Call, Mark, Request, Response, SECOND, Shown, Span, Text, Ticks};
@@ -31,7 +31,7 @@ struct Live {
     text: Text,
     dequeue_count: u32,
     visible: Visible,
-    /// The earliest and the latest expiry that it may have.
+    /// The earliest and the latest possible expiry.
     expires: (Ticks, Ticks),
 }
 
@@ -39,7 +39,7 @@ struct Live {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Visible {
     At(Ticks),
-    /// Nobody has the receipt.
+    /// No client has the receipt.
     Between(Ticks, Ticks),
 }
 
@@ -60,7 +60,7 @@ impl Visible {
         self == Self::At(receipt.next_visible.ticks())
     }
 
-    /// What `seconds` after a call make, if the receipt that it gave fits.
+    /// The state `seconds` after a call, if the returned receipt fits.
     fn after(span: Span, seconds: u32, receipt: Option<PopReceipt>) -> Option<Self> {
         let delay = Ticks::from(seconds) * SECOND;
         let (from, to) = (span.least + delay, span.latest() + delay);

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest that the clients make a message invisible, in seconds.
+/// The longest visibility timeout that clients use, in seconds.
 pub const SECONDS_MAX: usize = 2;
-/// How long a message is invisible that was taken at the end, in seconds.
+/// How long messages taken at the end stay invisible, in seconds.
 const DRAIN_SECONDS: u32 = 600;
 
-/// How often a server is asked to create a queue.
+/// How often the creation of a queue is tried.
 const CREATIONS_MAX: usize = 20;
 
 /// What clients saw of one queue so far.
@@ -62,7 +62,7 @@ impl Recorder {
         Self { queue: queue.to_owned(), order: AtomicU64::new(0), calls: Mutex::default() }
     }
 
-    /// Sends a request and notes its answer. A connection that breaks leaves the outcome unknown.
+    /// Sends a request and notes its response. A connection that breaks leaves the outcome unknown.
     pub fn call(
         &self,
         client: usize,
@@ -90,7 +90,7 @@ impl Recorder {
         Ok(response)
     }
 
-    /// Creates the queue. A server that cannot say whether it did is asked again.
+    /// Creates the queue; tries again if the outcome is unknown.
     pub fn create(&self, line: &mut Line) -> Result<(), String> {
         let mut last = Response::Unknown;
         for _ in 0..CREATIONS_MAX {
@@ -105,8 +105,8 @@ impl Recorder {
         }
     }
 
-    /// Takes out everything, once all is visible again, deletes the queue, and checks that what was
-    /// seen keeps the promise.
+    /// Takes out everything once all messages are visible again, deletes the queue, and checks the
+    /// history against the promise.
     pub fn finish(self, promise: Promise, line: &mut Line) -> Result<Report, String> {
         self.call(0, line, Request::GetMetadata, true)?;
         loop {
@@ -122,16 +122,15 @@ impl Recorder {
     }
 }
 
-/// Waits until all is visible again that clients have left.
+/// Waits until all messages that clients left are visible again.
 #[expect(clippy::disallowed_methods, reason = "visibility is a matter of time alone")]
 pub fn wait_until_visible() {
     std::thread::sleep(Duration::from_secs(SECONDS_MAX as u64 + 1));
 }
 
-/// Lets `clients` clients send `requests` requests each to a queue of their own, and checks what they
-/// saw.
+/// Makes `clients` clients send `requests` requests each to a new queue, and checks what they saw.
 ///
-/// Of several servers, which share a store, each is asked by some of the clients.
+/// If several servers share a store, the clients spread over them.
 pub fn run(
     addresses: &[SocketAddr],
     seed: u64,

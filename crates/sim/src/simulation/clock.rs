@@ -5,11 +5,11 @@ use lazuli_model::{Clock, Timestamp};
 use lazuli_testkit::seed::Seeded;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How far the clock may jump at once: ten minutes, in ticks of 100 ns.
+/// Maximum jump of the clock: ten minutes, in ticks of 100 ns.
 const JUMP_MAX: usize = 10 * 60 * 10_000_000;
 
-/// Simulated time from some day on, with jumps forward and, unless it is [`Jumps::Forward`], back. It often stands still between two
-/// reads, so that commits get the same tick.
+/// Simulated time starting on some day, with jumps forward and, unless it is [`Jumps::Forward`], back. It often
+/// stands still between two reads, so that commits get the same tick.
 pub(super) struct SimulatedClock {
     handle: Handle,
     state: Mutex<State>,
@@ -25,13 +25,13 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Jumps {
     BothWays,
-    /// What is expired stays expired. They come more often, so that much expires.
+    /// Expired entities stay expired. Jumps are more frequent, so that many entities expire.
     Forward,
     Never,
 }
 
 impl Jumps {
-    /// One read of the clock in so many jumps.
+    /// One read of the clock in this many jumps.
     const fn rarity(self) -> Option<usize> {
         match self {
             Self::BothWays => Some(50),
@@ -47,12 +47,12 @@ impl SimulatedClock {
         Self { handle, state: Mutex::new(State { random, start, jumps }) }
     }
 
-    /// What the clock shows, without a jump.
+    /// The clock's current value, without a jump.
     pub(super) fn shown(&self) -> u64 {
         self.state().start + self.handle.now()
     }
 
-    /// From now on it runs evenly.
+    /// From now on, the clock runs evenly.
     pub(super) fn calm(&self) {
         self.state().jumps = Jumps::Never;
     }

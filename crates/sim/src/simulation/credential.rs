@@ -1,4 +1,4 @@
-//! The credentials of simulated requests, those that cover a request and those that do not.
+//! The credentials of simulated requests, sufficient and insufficient.
 
 use super::trouble::{EXPIRED, EXPIRY, account_token, stranger};
 use lazuli_wire::sas::SasError;
@@ -38,7 +38,7 @@ pub(super) struct Tokens {
 }
 
 impl Credential {
-    /// The key that signs the request itself, if one does; `own` is that of the account.
+    /// The key that signs the request itself, if any; `own` is the account's.
     pub(super) fn signing_key(self, own: &Arc<SigningKey>) -> Option<(Scheme, Arc<SigningKey>)> {
         match self {
             Self::Key(scheme) => Some((scheme, own.clone())),

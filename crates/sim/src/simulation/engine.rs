@@ -79,7 +79,7 @@ pub enum Bug {
     UnguardedCommit,
     /// Derived writes are dropped.
     UnderivedCommit,
-    /// Of the derived writes those of indexes are dropped.
+    /// The derived writes of indexes are dropped.
     UnindexedCommit,
     /// The last of several writes is dropped.
     TornCommit,
@@ -132,7 +132,7 @@ pub(super) struct FaultyEngine {
     previous: Mutex<Option<Arc<dyn View>>>,
 }
 
-/// The shared state of all calls.
+/// The state shared by all calls.
 #[derive(Clone)]
 struct Line {
     handle: Handle,
@@ -158,7 +158,7 @@ impl FaultyEngine {
         Self { inner: Arc::new(inner), line, bug, previous: Mutex::default() }
     }
 
-    /// The process that has this engine ends at once: what is on its way to the store is lost.
+    /// The process that uses this engine ends at once: everything on its way to the store is lost.
     pub(super) fn crash(&self) {
         self.line.crashes.fetch_add(1, Ordering::SeqCst);
     }
@@ -291,7 +291,7 @@ impl Engine for FaultyEngine {
             if let Some(view) = self.stale_view() {
                 return view.multi_get(keys).await;
             }
-            // Each key at a moment of its own.
+            // Each key as of a different moment.
             let mut found = Vec::with_capacity(keys.len());
             for key in keys {
                 found.extend(self.inner.read(std::slice::from_ref(key)).await?);
@@ -315,7 +315,7 @@ impl Engine for FaultyEngine {
     }
 
     /// The commit proceeds whether or not anyone still waits for its reply. Each derives an index
-    /// and a feed of the entities, besides what it derives of its own.
+    /// and a feed of the entities, in addition to its own derived writes.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         let own = commit.derive.filter(|_| !self.has(Bug::UnindexedCommit));
         let commit = Commit { derive: Some(Arc::new(Shadow { own })), ..commit };
@@ -367,7 +367,7 @@ impl Engine for FaultyEngine {
         })
     }
 
-    /// A failure comes before the engine is closed, or after.
+    /// A failure comes before or after the engine is closed.
     fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(async {
             self.line.fail_upkeep(self.line.rates.failed_close)?;
@@ -377,15 +377,15 @@ impl Engine for FaultyEngine {
     }
 }
 
-/// The way of one commit to the store, and of its reply back.
+/// One commit's way to the store, and the way of its reply back.
 struct Journey {
     fate: Fate,
     not_before: Revision,
     repeats_revision: bool,
-    /// `None` when it is to be forgotten.
+    /// `None` if it is to be dropped.
     commit: Option<Commit>,
     engine: Arc<MemoryEngine>,
-    /// Crashes before it began.
+    /// The number of crashes before it began.
     crashes: usize,
     line: Line,
 }

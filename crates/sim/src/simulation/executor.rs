@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Polls after which a run counts as endless.
+/// Polls after which a run counts as infinite.
 const POLLS_MAX: usize = 2_000_000;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -30,7 +30,7 @@ struct Shared {
     now: u64,
     /// Tasks that are ready.
     ready: Vec<usize>,
-    /// Tasks that were spawned and not yet taken over.
+    /// Tasks spawned since the last poll.
     spawned: Vec<Task>,
     timers: BinaryHeap<Reverse<Timer>>,
     timers_set: u64,
@@ -135,8 +135,7 @@ impl Handle {
         })
     }
 
-    /// The output of `future`, or `None` when it takes longer than `ticks`. Its work may then be
-    /// half done.
+    /// The output of `future`, or `None` if it takes longer than `ticks`. Its work may then be half done.
     pub(super) async fn within<T>(&self, ticks: u64, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         let mut deadline = pin!(self.sleep(ticks));
@@ -156,7 +155,7 @@ impl Handle {
         shared.timers.push(Reverse(timer));
     }
 
-    /// Lets time pass until the next timer; `false` when there is none.
+    /// Lets time pass until the next timer; `false` if there is none.
     fn pass_time(&self) -> bool {
         let Some(Reverse(timer)) = self.shared().timers.pop() else { return false };
         let mut shared = self.shared();
@@ -206,7 +205,7 @@ impl Ord for Timer {
     }
 }
 
-/// Where an answer is put, and the future that waits for it.
+/// Where a result is put, and the future that waits for it.
 struct Sender<T>(Arc<Mutex<Answer<T>>>);
 
 struct Answer<T> {
@@ -244,7 +243,7 @@ impl<T> Sender<T> {
 mod tests {
     use super::*;
 
-    /// The order in which ten tasks, each going three steps, take their steps.
+    /// The order in which ten tasks of three steps each take their steps.
     fn order(seed: u64) -> Vec<usize> {
         let executor = Executor::new(Seeded::new(seed));
         let steps = Arc::new(Mutex::new(Vec::new()));

@@ -6,14 +6,15 @@
 //! server.
 
 use super::TABLE;
-use super::body::PiecemealBody;
 use super::credential::{Credential, Tokens};
 use super::executor::Handle;
-use super::trouble::{HOST, Judged, Trouble, add_token, front_options, whole_answer};
+use super::trouble::{
+    HOST, Judged, Message, Trouble, add_token, front_options, peer, whole_answer, wrong,
+};
 use crate::history::{Change, ChangeKind, Request, Response};
 use crate::http::{Answer, Sent, sent};
 use lazuli_model::Clock;
-use lazuli_server::{Front, Peer, TableApi};
+use lazuli_server::{Front, TableApi};
 use lazuli_table::TableService;
 use lazuli_testkit::http::{self as client, BatchResponse, Operation};
 use lazuli_testkit::seed::Seeded;
@@ -67,32 +68,18 @@ impl FrontClient {
 
     /// Sends a request; fails if the response is invalid.
     pub(super) async fn call(&self, request: &Request) -> Result<Response, String> {
-        let (credential, message, is_broken) = {
-            let mut random = self.trouble.random();
-            let covers = |one: Credential| covers(one, request);
-            let chosen = self.trouble.choose(&CREDENTIALS, covers, &mut random);
-            let credential = chosen.unwrap_or(Credential::Key(Scheme::SharedKey));
-            let (message, is_broken) = self.message(request, credential, &mut random)?;
-            (credential, message, is_broken)
-        };
+        let covers = |one: Credential| covers(one, request);
+        let write = |one: Credential, random: &mut Seeded| self.message(request, one, random);
+        let (attempt, message) = self.trouble.attempt(&CREDENTIALS, covers, write)?;
         let is_batch = matches!(request, Request::Batch(_));
-        let peer = Peer::new(([127, 0, 0, 1], 1).into(), false);
-        let answer = whole_answer(self.front.handle(message, peer).await).await;
-        let wrong = |why: &str| {
-            Err(format!(
-                "{why}: {credential:?} {request:?} was answered {}: {}",
-                answer.status,
-                answer.text()
-            ))
-        };
+        let answer = whole_answer(self.front.handle(message, peer()).await).await;
         // A part of a batch may be what the credential does not cover.
         let was_forbidden =
             answer.status == 403 || is_batch && answer.text().contains("HTTP/1.1 403 ");
-        let is_covered = covers(credential, request);
-        match self.trouble.judge(is_covered, is_broken, was_forbidden, answer.status) {
+        match self.trouble.judge(attempt, was_forbidden, answer.status) {
             Judged::Answered => {}
             Judged::Refused => return Ok(Response::NotDone),
-            Judged::Wrong(why) => return wrong(why),
+            Judged::Wrong(why) => return Err(wrong(why, attempt, request, &answer)),
         }
         let answer = match is_batch {
             true => Answer::Batch(BatchResponse::parse(answer.status, answer.text())),
@@ -107,7 +94,7 @@ impl FrontClient {
         request: &Request,
         credential: Credential,
         random: &mut Seeded,
-    ) -> Result<(http::Request<PiecemealBody>, bool), String> {
+    ) -> Result<Message, String> {
         let segment = format!("/{ACCOUNT}");
         let (operation, content_type) = match sent(TABLE, request) {
             Sent::Lone(operation) if operation.body.is_empty() => (operation, ""),

@@ -1,4 +1,4 @@
-//! A clock that jumps, and remembers what it said.
+//! A clock that jumps, and remembers what it returned.
 
 use super::executor::Handle;
 use crate::queue::history::{SECOND, Span, Ticks};
@@ -6,18 +6,18 @@ use lazuli_model::{Clock, Timestamp};
 use lazuli_testkit::seed::Seeded;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a clock goes.
+/// How a clock moves.
 #[derive(Clone, Copy, Debug)]
 pub struct Drift {
-    /// The furthest that it jumps ahead at once, in seconds.
+    /// Maximum jump ahead, in seconds.
     pub ahead_max: u64,
-    /// The furthest that it falls behind the latest time that it said, in seconds.
+    /// The furthest that it falls behind the latest time that it returned, in seconds.
     pub behind_max: u64,
-    /// Simulated time from one jump to the next, at least.
+    /// Minimum simulated time between two jumps.
     pub apart: u64,
 }
 
-/// Simulated time from some day on, except for jumps.
+/// Simulated time starting on some day, with jumps.
 pub(super) struct QueueClock {
     handle: Handle,
     drift: Drift,
@@ -28,7 +28,7 @@ struct State {
     random: Seeded,
     start: Ticks,
     jumped: u64,
-    /// All that it said, and the latest of it.
+    /// All times that it returned, and the latest of them.
     said: Vec<Ticks>,
     latest: Ticks,
 }
@@ -46,12 +46,12 @@ impl QueueClock {
         state.start = state.start.max(state.latest) + seconds * SECOND;
     }
 
-    /// How often it was asked.
+    /// How often it was read.
     pub(super) fn asked(&self) -> usize {
         self.state().said.len()
     }
 
-    /// What it said since it had been asked so often.
+    /// The times that it returned since it had been read `asked` times.
     pub(super) fn span_since(&self, asked: usize) -> Span {
         let now = self.now().ticks();
         let state = self.state();

@@ -1,15 +1,16 @@
-//! Sends the requests of a history of a queue through the HTTP front, without a socket: as
-//! [`super::front`] does for tables.
+//! Sends the requests of a queue history through the HTTP front, without a socket, like
+//! [`super::front`] for tables.
 
-use super::body::PiecemealBody;
 use super::credential::{Credential, Tokens};
 use super::executor::Handle;
-use super::trouble::{HOST, Judged, Trouble, add_token, front_options, whole_answer};
+use super::trouble::{
+    HOST, Judged, Message, Trouble, add_token, front_options, peer, whole_answer, wrong,
+};
 use crate::queue::history::{Request, Response};
 use crate::queue::http::{read, sent};
 use lazuli_model::Clock;
 use lazuli_queue::QueueService;
-use lazuli_server::{Front, Peer, QueueApi};
+use lazuli_server::{Front, QueueApi};
 use lazuli_table::TableService;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::ACCOUNT;
@@ -50,35 +51,24 @@ impl QueueFrontClient {
         self.trouble.forbidden()
     }
 
-    /// What the server does by itself; it tries again later, whatever went wrong.
+    /// The server's background tasks; they retry later, whatever went wrong.
     pub(super) async fn chores(&self) {
         let _ = self.queues.expire_some().await;
         let _ = self.queues.reclaim_some(self.clock.now()).await;
     }
 
-    /// Sends a request; fails when its answer is one that it should not get.
+    /// Sends a request; fails if the response is one that it should not get.
     pub(super) async fn call(&self, request: &Request) -> Result<Response, String> {
-        let (credential, message, is_broken) = {
-            let mut random = self.trouble.random();
-            let covers = |one: Credential| covers(one, request);
-            let chosen = self.trouble.choose(&CREDENTIALS, covers, &mut random);
-            let credential = chosen.unwrap_or(Credential::Key(Scheme::SharedKey));
-            let (message, is_broken) = self.message(request, credential, &mut random)?;
-            (credential, message, is_broken)
-        };
-        let peer = Peer::new(([127, 0, 0, 1], 1).into(), false);
-        let answer = whole_answer(self.front.handle(message, peer).await).await;
-        let wrong = |why: &str| {
-            let (status, text) = (answer.status, answer.text());
-            Err(format!("{why}: {credential:?} {request:?} was answered {status}: {text}"))
-        };
-        let (is_covered, status) = (covers(credential, request), answer.status);
-        match self.trouble.judge(is_covered, is_broken, status == 403, status) {
+        let covers = |one: Credential| covers(one, request);
+        let write = |one: Credential, random: &mut Seeded| self.message(request, one, random);
+        let (attempt, message) = self.trouble.attempt(&CREDENTIALS, covers, write)?;
+        let answer = whole_answer(self.front.handle(message, peer()).await).await;
+        match self.trouble.judge(attempt, answer.status == 403, answer.status) {
             Judged::Answered => {}
             Judged::Refused => return Ok(Response::NotDone),
-            Judged::Wrong(why) => return wrong(why),
+            Judged::Wrong(why) => return Err(wrong(why, attempt, request, &answer)),
         }
-        read(request, &answer).map_or_else(|| wrong("makes no sense"), Ok)
+        read(request, &answer).ok_or_else(|| wrong("makes no sense", attempt, request, &answer))
     }
 
     /// The HTTP request, and whether its body breaks off.
@@ -87,7 +77,7 @@ impl QueueFrontClient {
         request: &Request,
         credential: Credential,
         random: &mut Seeded,
-    ) -> Result<(http::Request<PiecemealBody>, bool), String> {
+    ) -> Result<Message, String> {
         let sent = sent(QUEUE, request);
         let mut target = format!("/{ACCOUNT}{}", sent.path);
         let mut headers = vec![

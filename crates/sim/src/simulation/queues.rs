@@ -1,8 +1,8 @@
-//! The Queue service behind its whole HTTP front, on one thread, under faults, repeated by one number.
+//! The Queue service behind its whole HTTP front, on one thread, under faults, reproducible from one seed.
 //!
 //! Half of the runs have one process that has its store to itself, and crashes; the others have two
-//! that share a store. At the end all faults are over, time passes, and what is left is taken out:
-//! what the checker then misses was lost.
+//! that share a store. At the end the faults stop, time passes, and all remaining messages are taken
+//! out: anything then missing was lost.
 
 use super::engine::{Bug, FaultRates, FaultyEngine};
 use super::executor::{Executor, Handle};
@@ -26,9 +26,9 @@ use std::task::Poll;
 
 pub use super::queue_clock::Drift;
 
-/// Gets that empty a queue at the end, at most.
+/// Maximum gets to empty a queue at the end.
 const DRAIN_GETS_MAX: usize = 40;
-/// How long a message is invisible that was taken at the end, in seconds.
+/// How long messages taken at the end stay invisible, in seconds.
 const DRAIN_SECONDS: u32 = 3600;
 
 /// One run, as its seed chose it.
@@ -36,21 +36,21 @@ const DRAIN_SECONDS: u32 = 3600;
 pub struct Plan {
     pub seed: u64,
     pub clients: usize,
-    /// Requests of each client.
+    /// Requests per client.
     pub requests: usize,
     pub faults: FaultRates,
     pub promise: Promise,
-    /// How often processes crash, at most.
+    /// Maximum number of crashes.
     pub crashes: usize,
-    /// Whether the queue is deleted, cleared and created.
+    /// Whether the queue is deleted, cleared and recreated.
     pub comes_and_goes: bool,
     pub drift: Drift,
-    /// A defect planted into the engine, to see that the checker finds it.
+    /// A bug planted in the engine, to verify that the checker finds it.
     pub bug: Option<Bug>,
 }
 
 impl Plan {
-    /// The run that `seed` stands for.
+    /// The run of `seed`.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Seeded::new(seed).stream(u64::MAX - 1);
         let promise = if random.one_in(2) { Promise::OneWriter } else { Promise::ManyWriters };
@@ -73,7 +73,7 @@ impl Drift {
     /// What a queue copes with. Servers that share a store may differ by less than a minute, and a
     /// clock may step back by less than that while a server is stopped; jumps while a commit is on its
     /// way count alike. One process that goes on does not care.
-    fn of(promise: Promise, crashes: bool) -> Self {
+    pub(super) fn of(promise: Promise, crashes: bool) -> Self {
         match (promise, crashes) {
             (Promise::ManyWriters, _) => Self { ahead_max: 20, behind_max: 10, apart: 1_500 },
             (Promise::OneWriter, true) => Self { ahead_max: 600, behind_max: 50, apart: 0 },
@@ -134,7 +134,7 @@ struct Server {
 }
 
 impl Server {
-    /// What comes of `future`, unless the process ends first: then it goes no step further.
+    /// The result of `future`, unless the process ends first: then it is not polled again.
     async fn while_alive<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         poll_fn(|context| match self.is_alive.load(Ordering::SeqCst) {
@@ -180,7 +180,7 @@ impl World {
         chores.await;
         crashes.await;
         self.drain().await;
-        // Once more by processes that remember nothing.
+        // Once more, with processes that remember nothing.
         self.crash(0);
         self.crash(1);
         self.drain().await;
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// Takes out everything, when commits on their way have ended and all is visible again.
+    /// Takes out everything, once commits in flight have ended and all messages are visible again.
     async fn drain(&self) {
         self.handle.sleep(10 * PATIENCE).await;
         self.clock.advance(2 * u64::from(DRAIN_SECONDS));
@@ -245,7 +245,7 @@ impl World {
         response
     }
 
-    /// The process that a client asks.
+    /// The process that a client uses.
     fn server(&self, client: usize) -> Option<Server> {
         let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.get(client % servers.len().max(1)).cloned()
@@ -271,14 +271,14 @@ impl World {
         }
     }
 
-    /// Ends a process without a warning, and starts another.
+    /// Ends a process without warning, and starts another.
     fn crash(&self, place: usize) {
         let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(server) = servers.get(place).cloned() else { return };
         drop(servers);
         server.is_alive.store(false, Ordering::SeqCst);
         self.forbidden.fetch_add(server.client.forbidden(), Ordering::SeqCst);
-        // A store that several processes share goes on with what they have sent.
+        // A shared store still executes what its processes have sent.
         if self.plan.promise == Promise::OneWriter {
             self.engine.crash();
         }
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// Does what servers do by themselves while the clients work.
+    /// Runs the servers' background tasks while the clients work.
     async fn chores(self) {
         for number in 0..20 {
             self.handle.sleep(PATIENCE / 8).await;

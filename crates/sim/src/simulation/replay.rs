@@ -1,4 +1,4 @@
-//! Replays the change feed of the table: the last change of each entity left it as it is.
+//! Replays the change feed of the table: the last change of each entity must match its final state.
 
 use lazuli_model::{AccountName, ChangeOperation, TableName, Timestamp};
 use lazuli_table::{After, EntityQuery, EntityRef, TableError, TableService};

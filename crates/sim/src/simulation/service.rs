@@ -16,7 +16,7 @@ use lazuli_table::{
 };
 use std::sync::Arc;
 
-/// The account of clients that ask the service itself.
+/// The account of clients that call the service directly.
 pub(super) const ACCOUNT: &str = "simulated";
 
 /// A client of one table of the service.
@@ -75,7 +75,7 @@ impl ServiceClient {
             Request::SetExpiry => {
                 let expiry = Expiry::Seconds(LIFE_SECONDS);
                 let set = self.service.set_expiry(account, table, &expiry).await;
-                // The table is recorded from then on.
+                // The table is recorded from now on.
                 let set = match set {
                     Ok(()) => self.service.set_feed(account, table, recorded()).await,
                     failed => failed,
@@ -90,10 +90,10 @@ impl ServiceClient {
 
     async fn index(&self, upkeep: IndexUpkeep) -> Result<(), TableError> {
         let (account, table) = (&self.account, &self.table);
-        // The names of the indexes are good.
+        // The names of the indexes are valid.
         let Ok((indexes, first)) = indexes() else { return Ok(()) };
         match upkeep {
-            // The table is recorded from then on.
+            // The table is recorded from now on.
             IndexUpkeep::Declare => {
                 self.service.declare_indexes(account, table, &indexes).await?;
                 self.service.set_feed(account, table, recorded()).await
@@ -246,7 +246,7 @@ fn failure(index: usize, error: TableError) -> Response {
         TableError::TableNotFound => Response::TableNotFound,
         TableError::TableAlreadyExists => Response::TableAlreadyExists,
         TableError::EntityNotFound => refused(Refusal::EntityNotFound),
-        // As on the wire. The unique values of a history are written once, so the model refuses it.
+        // As on the wire. Unique values in a history are written once, so the model refuses this.
         TableError::EntityAlreadyExists | TableError::IndexConflict(_) => {
             refused(Refusal::EntityAlreadyExists)
         }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 const ENTITIES: &[u8] = b"Le";
 const CATALOG: &[u8] = b"Lc";
-/// Followed by the key of an entity; the value is the entity's. No key of the layout begins like it.
+/// Followed by the key of an entity; the value is the entity's. No key of the layout has this prefix.
 const INDEX: &[u8] = b"L0";
 /// Appended entries: the length of a key, the key, and its value unless it was deleted.
 const FEED: &[u8] = b"L1";
 
-/// Derives index and feed of the entities that a commit changes, after what it derives anyway.
+/// Derives index and feed of the entities that a commit changes, after the commit's own derived writes.
 #[derive(Debug)]
 pub(super) struct Shadow {
     pub(super) own: Option<Arc<dyn Derive>>,

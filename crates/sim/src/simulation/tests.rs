@@ -1,4 +1,4 @@
-//! Runs of some seeds, and proof that planted bugs are found.
+//! Runs some seeds, and proves that planted bugs are found.
 
 use super::*;
 
@@ -101,7 +101,7 @@ fn an_indexed_table_holds_for_two_hundred_seeds() {
     assert!(total.calls > 8_000 && total.undecided < 20, "{total:?}");
 }
 
-/// What clients read by an index is enough to notice, without a look at the entries.
+/// What clients read through an index is enough to notice, without checking the entries.
 #[test]
 fn readers_notice_that_an_index_lacks_entities() {
     let noticed = (0..400).any(|seed| {
@@ -121,7 +121,7 @@ fn mistakes_are_noticed_on_an_indexed_table_too() {
     }
 }
 
-/// what is expired is gone for every request, and for good once it is swept.
+/// an expired entity is gone for every request, and permanently once it is swept.
 #[test]
 fn an_expiring_table_holds_for_two_hundred_seeds() {
     let mut total = Report::default();
@@ -135,7 +135,7 @@ fn an_expiring_table_holds_for_two_hundred_seeds() {
     assert!(total.calls > 8_000 && total.undecided < 20, "{total:?}");
 }
 
-/// A table that forgets nothing is noticed where entities expire: they do, in these runs.
+/// A table whose entities never expire is noticed, because entities do expire in these runs.
 #[test]
 fn readers_notice_that_entities_expire() {
     let noticed = (0..50).any(|seed| {

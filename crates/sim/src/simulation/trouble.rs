@@ -1,17 +1,19 @@
-//! What the clients of every front share: credentials that do not cover a request, bodies that break
-//! off, and what must be answered to them.
+//! What the clients of every front share: insufficient credentials, bodies that break off, and the
+//! required responses.
 
 use super::body::PiecemealBody;
+use super::credential::Credential;
 use super::executor::Handle;
 use http_body_util::BodyExt;
-use lazuli_server::{Accounts, FrontOptions, ResponseBody};
+use lazuli_server::{Accounts, FrontOptions, Peer, ResponseBody};
 use lazuli_testkit::http as client;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_wire::sas::AccountSas;
-use lazuli_wire::shared_key::SigningKey;
+use lazuli_wire::shared_key::{Scheme, SigningKey};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const HOST: &str = "simulated";
 /// Later than any clock of a run.
@@ -22,7 +24,7 @@ const FORBIDDEN_ONE_IN: usize = 8;
 /// The body of one request in this many breaks off.
 const BROKEN_ONE_IN: usize = 12;
 
-/// The troubles of one client, and its key.
+/// The faults of one client, and its key.
 #[derive(Clone)]
 pub(super) struct Trouble {
     handle: Handle,
@@ -33,13 +35,26 @@ pub(super) struct Trouble {
     forbidden: Arc<AtomicUsize>,
 }
 
+/// What is wrong with a request that was sent, if anything is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    credential: Credential,
+    /// Whether the credential covers the request.
+    is_covered: bool,
+    /// Whether its body breaks off.
+    is_broken: bool,
+}
+
+/// A request, and whether its body breaks off.
+pub(super) type Message = (http::Request<PiecemealBody>, bool);
+
 /// What an answer means before its content is looked at.
 pub(super) enum Judged {
     /// It refuses a request as it should; nothing was done.
     Refused,
-    /// It is the answer to a request that should succeed, or fail, by itself.
+    /// It responds to a request that should succeed, or fail for its own reasons.
     Answered,
-    /// It must not be given.
+    /// It must never be sent.
     Wrong(&'static str),
 }
 
@@ -55,7 +70,7 @@ impl Trouble {
         }
     }
 
-    /// Turns troubles on or off.
+    /// Turns faults on or off.
     pub(super) fn break_things(&self, bad: bool) {
         self.is_bad.store(bad, Ordering::Relaxed);
     }
@@ -65,25 +80,26 @@ impl Trouble {
         self.forbidden.load(Ordering::Relaxed)
     }
 
-    pub(super) fn random(&self) -> MutexGuard<'_, Seeded> {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a trouble that comes once in `n` times comes now.
     fn comes(&self, n: usize, random: &mut Seeded) -> bool {
         random.one_in(n) && self.is_bad.load(Ordering::Relaxed)
     }
 
-    /// One of `all` that covers the request or, now and then, one that does not.
-    pub(super) fn choose<C: Copy>(
+    /// The request that `write` makes with a credential that covers it or, now and then, with one that
+    /// does not.
+    pub(super) fn attempt(
         &self,
-        all: &[C],
-        covers: impl Fn(C) -> bool,
-        random: &mut Seeded,
-    ) -> Option<C> {
-        let wanted = !self.comes(FORBIDDEN_ONE_IN, random);
-        let fitting: Vec<C> = all.iter().copied().filter(|one| covers(*one) == wanted).collect();
-        fitting.get(random.below(fitting.len())).copied().or_else(|| all.first().copied())
+        all: &[Credential],
+        covers: impl Fn(Credential) -> bool,
+        write: impl FnOnce(Credential, &mut Seeded) -> Result<Message, String>,
+    ) -> Result<(Attempt, http::Request<PiecemealBody>), String> {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = !self.comes(FORBIDDEN_ONE_IN, &mut random);
+        let fitting: Vec<_> = all.iter().copied().filter(|one| covers(*one) == wanted).collect();
+        let chosen = fitting.get(random.below(fitting.len())).or(all.first()).copied();
+        let credential = chosen.unwrap_or(Credential::Key(Scheme::SharedKey));
+        let (message, is_broken) = write(credential, &mut random)?;
+        Ok((Attempt { credential, is_covered: covers(credential), is_broken }, message))
     }
 
     /// A body in pieces, and whether it breaks off.
@@ -93,19 +109,14 @@ impl Trouble {
     }
 
     /// Compares an answer with what the credential and the body of its request deserve.
-    pub(super) fn judge(
-        &self,
-        is_covered: bool,
-        is_broken: bool,
-        was_forbidden: bool,
-        status: u16,
-    ) -> Judged {
+    pub(super) fn judge(&self, attempt: Attempt, was_forbidden: bool, status: u16) -> Judged {
+        let Attempt { is_covered, is_broken, .. } = attempt;
         match (is_covered, was_forbidden) {
             (false, true) => {
                 self.forbidden.fetch_add(1, Ordering::Relaxed);
                 Judged::Refused
             }
-            // Of a request that is not covered, the body may break off before the permission check.
+            // If a request is not covered, its body may break off before the permission check.
             (_, false) if is_broken && status >= 400 => Judged::Refused,
             (false, false) => Judged::Wrong("not refused"),
             (true, true) => Judged::Wrong("refused"),
@@ -113,6 +124,22 @@ impl Trouble {
             (true, false) => Judged::Answered,
         }
     }
+}
+
+/// What was wrong about the answer to a request.
+pub(super) fn wrong(
+    why: &str,
+    attempt: Attempt,
+    request: &impl fmt::Debug,
+    answer: &client::Response,
+) -> String {
+    let (status, text) = (answer.status, answer.text());
+    format!("{why}: {:?} {request:?} was answered {status}: {text}", attempt.credential)
+}
+
+/// Where every request comes from.
+pub(super) fn peer() -> Peer {
+    Peer::new(([127, 0, 0, 1], 1).into(), false)
 }
 
 /// The account of every simulation, and the options of its fronts.
@@ -148,7 +175,7 @@ pub(super) fn add_token(target: &mut String, token: &str) {
     target.push_str(token);
 }
 
-/// An answer of a front, its body complete.
+/// A front's response with its complete body.
 pub(super) async fn whole_answer(answer: http::Response<ResponseBody>) -> client::Response {
     let (parts, body) = answer.into_parts();
     let Ok(body) = body.collect().await;

@@ -8,7 +8,7 @@ use lazuli_testkit::seed::Seeded;
 const PARTITION: u8 = 0;
 const ACCOUNTS: u8 = 6;
 const INITIAL: u32 = 100;
-/// Rows from here on are the ledger; each client has its share of them.
+/// Rows from here on are the ledger; each client has its own part.
 const LEDGER: u8 = 16;
 const ENTRIES_MAX: usize = (256 - LEDGER as usize) / Workload::CLIENTS_MAX;
 

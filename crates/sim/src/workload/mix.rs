@@ -12,13 +12,13 @@ const ROWS: usize = 4;
 /// The values of `A` in an indexed table: few, so that entities share them.
 pub(super) const VALUES: u32 = 3;
 
-/// What clients do besides.
+/// What clients do in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain,
     /// The table is created and dropped.
     Tables,
-    /// Queries name values of `A`, which several entities share, and an index is built again.
+    /// Queries name values of `A`, which several entities share, and an index is rebuilt.
     Indexed,
 }
 

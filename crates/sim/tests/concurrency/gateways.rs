@@ -8,7 +8,7 @@ use lazuli_testkit::live::{LiveOptions, LiveServer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Three servers that know of each other only through their store.
+/// Three servers that know each other only through their store.
 struct Gateways {
     tables: Vec<SocketAddr>,
     queues: Vec<SocketAddr>,

@@ -37,7 +37,7 @@ fn money_is_neither_made_nor_lost() {
     check(Workload::Bank, 6, 60, 0..3);
 }
 
-/// No message is lost, and none is held by two at a time.
+/// No message is lost, and none is held by two clients at a time.
 #[test]
 fn messages_are_delivered_to_one_holder_at_a_time() {
     let server = Server::start();

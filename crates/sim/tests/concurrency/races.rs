@@ -1,4 +1,4 @@
-//! Many clients want the same at once; one gets it.
+//! Many clients want the same thing at once; one gets it.
 
 use crate::server::Server;
 use lazuli_testkit::http::{Connection, Operation, Request};
@@ -60,7 +60,7 @@ fn of_all_writers_with_one_etag_one_wins() {
     let path = "/Races(PartitionKey='p',RowKey='r')";
     let etag = connection.send(&Request::new("GET", path)).unwrap();
     let etag = etag.header("etag").unwrap().to_owned();
-    // Replace, merge and delete alike.
+    // Replace, merge and delete.
     let statuses = race(&server, 64, |number, connection| {
         let headers = [("If-Match", etag.as_str())];
         let body = format!("{{\"v\":{number}}}");
@@ -112,7 +112,7 @@ fn of_all_creations_of_one_table_one_wins() {
     assert_eq!((count(&statuses, 204), count(&statuses, 404)), (1, 63));
 }
 
-/// Every increment by read, then write with the ETag read, until it is taken: none is lost.
+/// Each increment is a read, then a write with the ETag read, until it succeeds: none is lost.
 #[test]
 fn no_increment_is_lost() {
     let server = with_table();

@@ -1,4 +1,4 @@
-//! A server in this process, with its data in a directory of its own.
+//! A server in this process, with its data in its own directory.
 
 use lazuli_engine_local::{LocalEngine, LocalOptions};
 use lazuli_testkit::http::Connection;
@@ -9,14 +9,13 @@ use std::sync::Arc;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) queues: SocketAddr,
-    /// Dropped in this order: first all that runs, then the data.
+    /// Dropped in this order: first everything that runs, then the data.
     live: LiveServer,
     _data: tempfile::TempDir,
 }
 
 impl Server {
-    /// As it runs by default: acknowledged commits are durable, so the services remember tables and
-    /// messages.
+    /// As by default: acknowledged commits are durable, so the services cache tables and messages.
     pub(crate) fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
         let engine = LocalEngine::open(data.path(), LocalOptions::default()).unwrap();

@@ -75,7 +75,7 @@ fn etag_that_steps_back_is_noticed() {
     let mut acknowledged = acknowledged();
     assert!(acknowledged.settle(&step(&[("c", Some(3))])).is_err());
     assert!(acknowledged.settle(&step(&[("c", Some(4))])).is_ok());
-    // Also when it is only found: a step in doubt names no ETag.
+    // Even if it is only found: a step in doubt names no ETag.
     let older = Stored { etag: None, ..stored(1) };
     acknowledged.doubts = vec![Step::from([(name("b"), Some(older))])];
     let found = entries(&[("a", 1), ("b", 1), ("c", 4)]);

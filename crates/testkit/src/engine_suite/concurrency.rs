@@ -119,7 +119,7 @@ async fn swap_once(engine: &dyn Engine) -> bool {
     }
 }
 
-/// Each of two commits checks what the other writes: at most one may happen.
+/// Each of two commits checks what the other writes: at most one may happen (on TiKV K-6.6).
 pub fn write_skew_is_refused(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -153,7 +153,7 @@ pub fn write_skew_is_refused(make: Make<'_>) {
 }
 
 /// Inserts that check their guard race with its deletion, like inserts with the deletion of their
-/// table: everything inserted was there when the guard was deleted, and nothing is inserted later.
+/// table: everything inserted existed when the guard was deleted, and nothing is inserted later.
 pub fn no_insert_slips_past_the_deletion_of_its_guard(make: Make<'_>) {
     run(async {
         let fixture = make();

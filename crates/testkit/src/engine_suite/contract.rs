@@ -1,4 +1,4 @@
-//! Promises about guards, plain reads, hints, health and the end.
+//! Promises about guards, plain reads, hints, health and closing.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ pub fn guard_is_not_a_lock(make: Make<'_>) {
 }
 
 /// Inserts under a guard race with its deletion: an insert that begins after the acknowledged
-/// deletion never succeeds, and every acknowledged insert is there.
+/// deletion never succeeds, and every acknowledged insert is stored.
 pub fn guard_that_is_gone_stops_what_begins_later(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -231,7 +231,7 @@ pub fn close_finishes_what_was_taken(make: Make<'_>) {
     });
 }
 
-/// A view that is used for too long returns an error, and a new one works; one that is kept between
+/// K-3.6: a view that is used for too long returns an error, and a new one works; one that is kept between
 /// requests still shows its state. `outlive` makes every other view of the engine expire; see
 /// [`Limits::view_ms_max`](lazuli_engine::Limits::view_ms_max).
 pub fn expired_view_says_so(engine: &dyn Engine, outlive: impl FnOnce()) {

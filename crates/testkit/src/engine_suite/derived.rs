@@ -276,7 +276,7 @@ pub fn unique_value_has_one_row_under_races(make: Make<'_>) {
     });
 }
 
-/// Claims and rows are each other's mirror.
+/// Claims and rows mirror each other.
 async fn assert_unique(engine: &dyn Engine) {
     let claims: BTreeMap<_, _> = below(engine, UNIQUE).await.into_iter().collect();
     let rows = below(engine, ROWS).await.into_iter();

@@ -9,8 +9,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::collections::BTreeMap;
 
 pub fn random_histories_match_the_model(make: Make<'_>) {
-    // Files of failing cases would be written next to the caller; the seed in the message is
-    // enough.
+    // Otherwise files of failing cases would be written next to the caller; the seed in the message
+    // is enough.
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     let history = proptest::collection::vec(step(), 1..80);
     let outcome = TestRunner::new(config).run(&history, |steps| {

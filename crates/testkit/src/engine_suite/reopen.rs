@@ -1,4 +1,4 @@
-//! Promises of engines with a directory: acknowledged commits are there after reopening.
+//! Promises of engines with a directory: acknowledged commits survive reopening.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -158,8 +158,8 @@ async fn check_log_after_kill(view: &dyn View, triples: &BTreeMap<String, Vec<Re
 /// Where the commits of [`killed_writer`] append their names.
 const LOG: &str = "log/";
 
-/// Commits until it is killed: three keys, a counter, a row with its index, and an entry of a log each,
-/// acknowledged on standard output.
+/// Commits until it is killed. Each commit writes three keys, a counter, a row with its index, and a
+/// log entry, and is acknowledged on standard output.
 pub fn killed_writer(open: Open<'_>) {
     let Some(dir) = std::env::var_os(KILLED_WRITER_DIR) else {
         return;
@@ -171,7 +171,7 @@ pub fn killed_writer(open: Open<'_>) {
         let mut tasks = JoinSet::new();
         for writer in 0..KILLED_WRITERS {
             let (engine, out) = (engine.clone(), out.clone());
-            // The revision makes names differ from those of the rounds before.
+            // The revision makes names differ from those of earlier rounds.
             tasks.spawn(write_for_ever(engine, format!("w{}-{writer}", newest.0), out));
         }
         tasks.join_all().await;
@@ -183,7 +183,7 @@ async fn write_for_ever(engine: Arc<dyn Engine>, prefix: String, out: Arc<Mutex<
         let name = format!("{prefix}-{n}");
         let parts = ["a", "b", "c"].map(|part| format!("{name}/{part}"));
         let writes = parts.iter().map(|part| put(part, part.as_bytes()));
-        // Few rows in turn, so that index entries are added and removed.
+        // Only a few rows, so that index entries are added and removed.
         let rest = [
             put(format!("row/{}", n % 3), name.as_bytes()),
             modify("counter", Increment),

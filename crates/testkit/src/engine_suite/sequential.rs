@@ -53,6 +53,14 @@ pub fn failed_check_names_its_index_and_what_was_found(make: Make<'_>) {
         }
         let checks = holds().into_iter().chain([check("there", Expect::At(there))]);
         engine.commit(commit(checks, [put("new", "x")])).await.unwrap();
+        // A store may judge inserts by itself, in another order than the caller's (K-6.7).
+        write(engine, [put("also", "x")]).await;
+        let inserted = ["one", "there", "also"];
+        let checks = inserted.map(|key| check(key, Expect::Absent));
+        match engine.commit(commit(checks, inserted.map(|key| put(key, "x")))).await {
+            Err(CommitError::CheckFailed { index: 1, found }) => assert_eq!(found, Some(there)),
+            other => panic!("{other:?}"),
+        }
     });
 }
 
@@ -228,9 +236,8 @@ pub fn revisions_increase_across_deletion(make: Make<'_>) {
     });
 }
 
-/// K-3.1: of engines that use the caller's clock.
-/// K-2.5: gateways whose clocks are 10 s apart take turns. An engine with a clock of its own does not look
-/// at theirs.
+/// K-3.1: for engines that use the caller's clock. K-2.5: gateways whose clocks are 10 s apart take turns.
+/// An engine with its own clock ignores theirs.
 pub fn revisions_increase_for_callers_with_different_clocks(make: Make<'_>) {
     const TEN_SECONDS: u64 = 100_000_000;
     run(async {
@@ -367,15 +374,14 @@ pub fn lazy_view_sees_what_was_acknowledged_before_it(make: Make<'_>) {
         let found = view.multi_get(&["a", "b"].map(key)).await.unwrap();
         let values: Vec<_> = found.into_iter().map(|found| found.map(|f| f.value)).collect();
         assert_eq!(values, [Some("1".into()), None]);
-        // Whichever moment it chose, it stays with it.
+        // Whichever moment it chose, it keeps it.
         let seen = entries(early.as_ref(), everything()).await;
         write(engine, [put("c", "3")]).await;
         assert_eq!(entries(early.as_ref(), everything()).await, seen);
     });
 }
 
-/// Rows of very different sizes are shown up to the bound and not beyond, whatever an engine
-/// fetches ahead.
+/// Rows of very different sizes are shown up to the limit and not beyond, whatever an engine prefetches.
 pub fn wide_scan_stays_within_its_bytes(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -409,7 +415,7 @@ pub fn keys_that_begin_alike_for_long_are_in_order(make: Make<'_>) {
         }
         texts.sort();
         texts.dedup();
-        // In another order than that of the keys.
+        // In a different order from that of the keys.
         for text in texts.iter().rev().step_by(2).chain(texts.iter().rev().skip(1).step_by(2)) {
             write(engine, [put(text, text.as_slice())]).await;
         }

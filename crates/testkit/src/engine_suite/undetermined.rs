@@ -5,20 +5,19 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 const WRITERS: usize = 16;
-/// How long an engine may take until it works again.
+/// How long an engine may take to recover.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// What is there of one writer's commit.
+/// What is stored of one writer's commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     Nothing,
     Whole,
 }
 
-/// A commit whose answer is lost is reported as undetermined and as nothing else, and it has happened
-/// whole or not at all; what has not happened by then does not happen later. `lose` makes the engine
-/// lose the answers of commits, some of which happen, and ends that. The engine keeps what it has
-/// acknowledged.
+/// A commit whose answer is lost is reported as undetermined, and has happened completely or not at
+/// all; if it has not happened by then, it never will. `lose` makes the engine lose the answers to
+/// commits, some of which happen, or stops that. The engine keeps what it has acknowledged.
 pub fn undetermined_commit_is_whole_or_nothing(engine: &Arc<dyn Engine>, lose: impl Fn(bool)) {
     run(async {
         for round in 0..3 {

@@ -1,4 +1,4 @@
-//! A reader of a feed, which keeps a copy of the table by it.
+//! A reader of a feed, which maintains a copy of the table from it.
 
 use lazuli_model::{AccountName, ChangeOperation, TableName, Timestamp, ValueRef};
 use lazuli_table::{
@@ -45,7 +45,7 @@ impl Reader {
         self.take(&page);
     }
 
-    /// Reads all there is.
+    /// Reads everything available.
     pub(super) async fn catch_up(
         &mut self,
         service: &TableService,
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// The copy is the table.
+    /// Checks that the copy equals the table.
     pub(super) async fn compare(
         &self,
         service: &TableService,

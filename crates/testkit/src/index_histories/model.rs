@@ -1,4 +1,4 @@
-//! What a table holds, as the simplest program would keep it.
+//! What a table contains, kept in the simplest way.
 
 use super::random::{Change, Effect, Pairs};
 use lazuli_model::{Filter, IndexDefinition, Operator, Property, Row, Timestamp, ValueRef};
@@ -61,13 +61,13 @@ impl Model {
         Some(after)
     }
 
-    /// The keys of what a filter selects.
+    /// The keys of the entities that a filter selects.
     pub(super) fn selected(&self, filter: &Filter) -> Vec<(String, String)> {
         let selected = self.entities().filter(|entity| filter.matches(entity));
         selected.map(|entity| entity.key.clone()).collect()
     }
 
-    /// Whether two entities are equal in every property of `index`, as `eq` finds it.
+    /// Whether two entities are equal in every property of `index`, according to `eq`.
     pub(super) fn shares_values(&self, index: &IndexDefinition) -> bool {
         let is_equal = |a: &Entity<'_>, b: &Entity<'_>, property: &Property| {
             let values = a.value(property).zip(b.value(property));

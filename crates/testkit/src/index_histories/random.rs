@@ -1,5 +1,4 @@
-//! Histories, indexes and filters by chance: few keys and few values of every type, so that they
-//! meet.
+//! Random histories, indexes and filters: few keys and few values of every type, so that they collide.
 
 use lazuli_model::filter::{Case, Extended, Term, TextFunction, TextTest};
 use lazuli_model::{Filter, Guid, IndexDefinition, Operator, Property, Timestamp, Value};
@@ -7,7 +6,7 @@ use proptest::prelude::*;
 
 const NAMES: [&str; 4] = ["A", "B", "C", "D"];
 
-/// Longer than what an entry holds of a text.
+/// More text than an entry holds.
 const LONG_CHARS: usize = 299;
 
 pub(super) type Pairs = Vec<(&'static str, Value<'static>)>;
@@ -24,7 +23,7 @@ pub(super) struct History {
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// In one commit; no entity twice.
+    /// Changes in one commit, of different entities.
     Change(Vec<Change>),
     Declare(Vec<IndexDefinition>),
     /// Some steps of building.
@@ -47,7 +46,7 @@ pub(super) enum Effect {
 
 pub(super) fn history() -> impl Strategy<Value = History> {
     let steps = prop::collection::vec(step(), 0..40);
-    let filters = prop::collection::vec(prop_oneof![filter(), served()], 8);
+    let filters = prop::collection::vec(prop_oneof![filter(), served(), branched()], 8);
     let sets = prop::collection::vec(declared(), 0..4);
     (steps, filters, 1..4_usize, sets).prop_map(|(steps, filters, top, sets)| History {
         steps,
@@ -156,30 +155,46 @@ fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// What indexes of several properties serve: values, one or more, of some, and a comparison of
-/// others.
+/// Filters that indexes of several properties serve: one or more values for some, and a comparison of others.
 fn served() -> impl Strategy<Value = Filter> {
-    let values = || prop::collection::vec(value(), 1..3);
-    let partition = prop_oneof![
+    (partition(), one("A"), one("B"), one("C"), one("D"))
+        .prop_map(|(p, a, b, c, d)| all_of([p, a, b, c, d]))
+}
+
+/// An `or` of branches of which some can be served only with what is around it.
+fn branched() -> impl Strategy<Value = Filter> {
+    let branch = (one("A"), one("B"), one("C")).prop_map(|(a, b, c)| all_of([a, b, c]));
+    let branches = prop::collection::vec(branch, 2..4);
+    let either = branches.prop_map(|branches| branches.into_iter().reduce(Filter::or));
+    (partition(), one("A"), one("B"), either)
+        .prop_map(|(p, a, b, either)| all_of([p, a, b, either]))
+}
+
+/// The filter that joins some by `and`.
+fn all_of(parts: impl IntoIterator<Item = Option<Filter>>) -> Filter {
+    parts.into_iter().flatten().reduce(Filter::and).unwrap_or(Filter::Constant(true))
+}
+
+/// Mostly none.
+fn partition() -> impl Strategy<Value = Option<Filter>> {
+    prop_oneof![
         2 => Just(None),
         1 => "[pq]".prop_map(|p| Some(Filter::compare(Property::PartitionKey, Operator::Eq, p))),
         1 => "[pq]".prop_map(|p| Some(Filter::compare(Property::PartitionKey, Operator::Ge, p))),
-    ];
-    let one = |name: &'static str| {
-        let operator = prop::sample::select(Operator::ALL.to_vec());
-        let property = move || Property::from_name(name);
-        let given = values().prop_map(move |values| {
-            let equal = |value| Filter::compare(property(), Operator::Eq, value);
-            values.into_iter().map(equal).reduce(Filter::or)
-        });
-        let compared =
-            (operator, value()).prop_map(move |(op, v)| Some(Filter::compare(property(), op, v)));
-        prop_oneof![4 => given, 2 => compared, 1 => Just(None)]
-    };
-    (partition, one("A"), one("B"), one("C"), one("D")).prop_map(|(p, a, b, c, d)| {
-        let parts = [p, a, b, c, d].into_iter().flatten();
-        parts.reduce(Filter::and).unwrap_or(Filter::Constant(true))
-    })
+    ]
+}
+
+/// Values of one property, or a comparison with it.
+fn one(name: &'static str) -> impl Strategy<Value = Option<Filter>> {
+    let operator = prop::sample::select(Operator::ALL.to_vec());
+    let property = move || Property::from_name(name);
+    let given = prop::collection::vec(value(), 1..3).prop_map(move |values| {
+        let equal = |value| Filter::compare(property(), Operator::Eq, value);
+        values.into_iter().map(equal).reduce(Filter::or)
+    });
+    let compared =
+        (operator, value()).prop_map(move |(op, v)| Some(Filter::compare(property(), op, v)));
+    prop_oneof![4 => given, 2 => compared, 1 => Just(None)]
 }
 
 /// `in`, and functions of text.

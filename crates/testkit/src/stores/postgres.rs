@@ -1,4 +1,5 @@
-//! Real PostgreSQL servers on free ports (K-9.2). PostgreSQL refuses to run as root: then it runs as `postgres`.
+//! Real PostgreSQL servers on free ports (K-9.2). PostgreSQL refuses to run as root, so then it runs as
+//! `postgres`.
 
 use super::{free_port, name_space};
 use crate::processes::{cpu_of_family, fake_time};
@@ -9,24 +10,24 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The environment variable with the address of a server that is to be used instead.
+/// The environment variable with the address of a server to use instead.
 pub const ADDRESS_VARIABLE: &str = "LAZULI_POSTGRES";
 
 /// The role of the tests.
 const USER: &str = "lazuli";
 
-/// Commits are durable, as we test durability. Many connections, because every test has a pool.
+/// Commits are durable, because we test durability. Many connections, because every test has a pool.
 const SETTINGS: &str = "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=on \
                         -c max_connections=400 -c shared_buffers=64MB -c log_min_messages=fatal";
 
-/// How long a standby may take to follow.
+/// How long a standby may take to catch up.
 const FOLLOW_MAX: Duration = Duration::from_secs(60);
 const FOLLOW_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often a start is tried, as another process may take the port first.
+/// How often a start is tried, because another process may take the port first.
 const STARTS_MAX: usize = 3;
 
-/// Waits until the process that owns the servers has ended, and ends them.
+/// Waits until the process that owns the servers has ended, then ends them.
 const KEEPER: &str = r#"
 trap '' INT TERM
 bin=$1; shift
@@ -35,7 +36,7 @@ for data in "$@"; do "$bin/pg_ctl" -m immediate -D "$data" stop >/dev/null 2>&1;
 true
 "#;
 
-/// A server that runs, whoever ends it.
+/// A running server, whatever ends it.
 #[derive(Clone, Debug)]
 pub struct Instance {
     pub port: u16,
@@ -44,14 +45,14 @@ pub struct Instance {
     bin: PathBuf,
 }
 
-/// A server of a test. It ends with this value, or with the process that holds it.
+/// A test's server. It ends with this value, or with the process that holds it.
 pub struct Server {
     pub instance: Instance,
     _keeper: Keeper,
     _dir: tempfile::TempDir,
 }
 
-/// A primary and a standby that has every acknowledged commit. They end as a [`Server`] does.
+/// A primary and a standby that has every acknowledged commit. They end like a [`Server`].
 pub struct Pair {
     pub primary: Instance,
     pub standby: Instance,
@@ -59,8 +60,8 @@ pub struct Pair {
     _dir: tempfile::TempDir,
 }
 
-/// Whether a test that needs PostgreSQL can run. Without it the test says that it is skipped, and fails where
-/// nothing may be skipped (K-9.1): begin it with `if !is_there() { return; }`.
+/// Whether a test that needs PostgreSQL can run. Without it the test reports that it is skipped, or fails
+/// where nothing may be skipped (K-9.1): begin it with `if !is_there() { return; }`.
 pub fn is_there() -> bool {
     if std::env::var_os(ADDRESS_VARIABLE).is_some() {
         return true;
@@ -71,7 +72,7 @@ pub fn is_there() -> bool {
             assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI: {reason}");
             let thread = std::thread::current();
             let name = thread.name().unwrap_or("a test");
-            // Past the capture of the test runner, which shows nothing of tests that pass.
+            // Bypasses the capture of the test runner, which hides the output of passing tests.
             let _ = writeln!(io::stderr(), "skipped {name}: {reason}");
             false
         }
@@ -105,7 +106,7 @@ fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).find(|dir| dir.join(program).exists())
 }
 
-/// The server that all tests of this process share: that of [`ADDRESS_VARIABLE`], or one of our own.
+/// The server that all tests of this process share: the one at [`ADDRESS_VARIABLE`], or our own.
 pub fn shared_address() -> &'static str {
     static SERVER: OnceLock<(String, Option<Server>)> = OnceLock::new();
     let (address, _) = SERVER.get_or_init(|| match std::env::var(ADDRESS_VARIABLE) {
@@ -118,7 +119,7 @@ pub fn shared_address() -> &'static str {
     address
 }
 
-/// The address of a name space of its own on the shared server.
+/// The address of a new name space on the shared server.
 pub fn fresh_address() -> String {
     in_name_space(shared_address(), &name_space())
 }
@@ -130,7 +131,7 @@ pub fn in_name_space(address: &str, schema: &str) -> String {
 }
 
 impl Instance {
-    /// Starts a server on an empty directory, which is created.
+    /// Creates a directory, and starts an empty server in it.
     fn create(bin: &Path, data: &Path, settings: &str) -> io::Result<Self> {
         let mut initdb = as_postgres(&bin.join("initdb"));
         initdb.args(["-A", "trust", "-U", USER, "-E", "UTF8", "--no-locale", "--no-sync", "-D"]);
@@ -153,7 +154,7 @@ impl Instance {
         Err(failed.unwrap_or_else(|| io::Error::other("it was not started")))
     }
 
-    /// Starts the server again where it was, its clock moved by `clock` as [`fake_time`] says.
+    /// Restarts the server where it was, with its clock shifted by `clock` as in [`fake_time`].
     pub fn resume(&self, clock: Option<&str>) -> io::Result<()> {
         let settings = format!("-p {} {SETTINGS} {}", self.port, self.settings);
         let mut command = as_postgres(Path::new("env"));
@@ -164,7 +165,7 @@ impl Instance {
         self.run_control(&mut command, &["-t", "60", "-o", &settings, "start"])
     }
 
-    /// Ends the server as a crash does: SIGQUIT to every process, nothing is finished, nothing is written.
+    /// Ends the server like a crash: SIGQUIT to every process; nothing is finished, nothing is written.
     pub fn kill(&self) -> io::Result<()> {
         self.control(&["-m", "immediate", "stop"])
     }
@@ -179,7 +180,7 @@ impl Instance {
         self.bin.join(name)
     }
 
-    /// CPU that all processes of the server have used, those that ended too.
+    /// CPU that all processes of the server have used, including those that ended.
     pub fn cpu(&self) -> io::Result<Duration> {
         cpu_of_family(self.pid()?)
     }
@@ -188,7 +189,7 @@ impl Instance {
         format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// The process that all sessions come from.
+    /// The parent process of all sessions.
     pub fn pid(&self) -> io::Result<u32> {
         let lock = std::fs::read_to_string(self.data.join("postmaster.pid"))?;
         let pid = lock.lines().next().and_then(|line| line.parse().ok());
@@ -205,13 +206,13 @@ impl Instance {
         run(command.arg("-w").arg("-D").arg(&self.data).arg("-l").arg(log).args(arguments))
     }
 
-    /// Starts the server again with a certificate and its key, as PEM, and with `settings` of its own, such as
-    /// `ssl_ca_file = 'root.crt'`; files are put beside its data.
+    /// Restarts the server with a certificate and its key, as PEM, and with additional `settings`, such as
+    /// `ssl_ca_file = 'root.crt'`; files are put next to its data.
     pub fn speak_tls(&self, files: &[(&str, &str)], settings: &str) -> io::Result<()> {
         for (name, content) in files {
             let path = self.data.join(name);
             std::fs::write(&path, content)?;
-            // It takes no key that others can read.
+            // The server refuses a key that others can read.
             run(Command::new("chmod").arg("600").arg(&path))?;
             give_to_postgres(&path)?;
         }
@@ -221,7 +222,7 @@ impl Instance {
         self.control(&["-m", "fast", "restart"])
     }
 
-    /// Says who may connect, and how, instead of everybody; see `pg_hba.conf`.
+    /// Sets who may connect, and how, instead of everyone; see `pg_hba.conf`.
     pub fn admit(&self, rules: &str) -> io::Result<()> {
         std::fs::write(self.data.join("pg_hba.conf"), rules)?;
         self.control(&["-m", "fast", "restart"])
@@ -232,7 +233,7 @@ impl Instance {
         self.query(text).map(drop)
     }
 
-    /// What statements select, as `psql` prints it without headings.
+    /// The result of a query, as `psql` prints it without headings.
     pub fn query(&self, text: &str) -> io::Result<String> {
         let mut psql = Command::new(self.program("psql"));
         psql.args(["-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-c", text]);
@@ -246,7 +247,7 @@ impl Server {
         Self::try_start(settings).unwrap()
     }
 
-    /// As [`start`](Self::start), for those who go on without it.
+    /// Like [`start`](Self::start), for callers that can continue without it.
     pub fn try_start(settings: &str) -> io::Result<Self> {
         let (bin, dir) = (programs()?, scratch()?);
         let instance = Instance::create(&bin, &dir.path().join("data"), settings)?;
@@ -264,7 +265,7 @@ impl Pair {
         Self::try_start().unwrap()
     }
 
-    /// As [`start`](Self::start), for those who go on without it.
+    /// Like [`start`](Self::start), for callers that can continue without it.
     pub fn try_start() -> io::Result<Self> {
         let (bin, dir) = (programs()?, scratch()?);
         let (primary, standby) = create_pair(&bin, dir.path())?;
@@ -272,7 +273,7 @@ impl Pair {
         Ok(Self { primary, standby, _keeper: keeper, _dir: dir })
     }
 
-    /// An address that names both, in an order that does not tell which is the primary.
+    /// An address that names both, in an order that does not show which is the primary.
     pub fn address(&self) -> String {
         both(&self.primary, &self.standby)
     }
@@ -308,7 +309,7 @@ fn create_pair(bin: &Path, dir: &Path) -> io::Result<(Instance, Instance)> {
     Ok((primary, standby))
 }
 
-/// What was started in the background.
+/// What has been started in the background.
 #[derive(Debug)]
 pub struct Started {
     pub address: String,
@@ -359,7 +360,7 @@ fn scratch() -> io::Result<tempfile::TempDir> {
     Ok(dir)
 }
 
-/// A process that ends servers when ours ends, however it does.
+/// A process that ends servers when ours ends, however it ends.
 struct Keeper(Child);
 
 impl Keeper {
@@ -412,7 +413,8 @@ fn run(command: &mut Command) -> io::Result<()> {
     said(command).map(drop)
 }
 
-/// What a command prints. It goes into a file: a server that the command leaves behind would keep a pipe open.
+/// What a command prints. It goes into a file, because a server that the command leaves running would keep a
+/// pipe open.
 fn said(command: &mut Command) -> io::Result<String> {
     let mut file = tempfile::tempfile()?;
     let (out, err) = (file.try_clone()?, file.try_clone()?);
@@ -430,8 +432,8 @@ fn said(command: &mut Command) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// What the faults of a store are made of: a killed server keeps what it acknowledged, and so does the
-    /// standby that takes its place.
+    /// What faults of a store rely on: a killed server keeps what it acknowledged, and so does the standby
+    /// that takes its place.
     #[test]
     fn a_standby_has_what_its_primary_acknowledged() {
         if !is_there() || !is_installed() {

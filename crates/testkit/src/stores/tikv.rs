@@ -1,4 +1,4 @@
-//! Starts the stand-in of a TiKV cluster (`tests/tikv-standin`) on free ports, and controls it.
+//! Starts the stand-in TiKV cluster (`tests/tikv-standin`) on free ports, and controls it.
 
 use super::postgres::Started;
 use std::collections::BTreeMap;
@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The environment variable with the address of a cluster that is to be used instead, where no test
-/// needs to break it.
+/// The environment variable with the address of a cluster to use instead, where no test needs to break it.
 pub const ADDRESS_VARIABLE: &str = "LAZULI_TIKV";
 
-/// Stores of a stand-in.
+/// Number of stores in a stand-in.
 pub const STORES: usize = 3;
 
 /// A running stand-in. Dropping it kills the process.
@@ -23,7 +22,7 @@ pub struct StandIn {
     /// Driver, control port and stores, as the stand-in prints and takes them.
     addresses: String,
     control: Mutex<BufReader<TcpStream>>,
-    /// Drivers for clients behind proxies: their addresses, and where they say that the stores are.
+    /// Drivers for clients behind proxies: their addresses, and the store addresses that they report.
     doors: Vec<(SocketAddr, [SocketAddr; STORES])>,
 }
 
@@ -35,23 +34,23 @@ pub fn is_installed() -> bool {
 }
 
 impl StandIn {
-    /// Starts one that keeps its data in memory.
+    /// Starts a stand-in that keeps its data in memory.
     pub fn start() -> Self {
         Self::start_at(None, "")
     }
 
-    /// Starts one that keeps its data in `directory`.
+    /// Starts a stand-in that keeps its data in `directory`.
     pub fn start_in(directory: &Path) -> Self {
         Self::start_at(Some(directory), "")
     }
 
-    /// Kills it and starts it again on the same addresses; only a directory outlives this.
+    /// Kills it and restarts it on the same addresses; only a directory survives this.
     pub fn restart_in(mut self, directory: &Path) -> Self {
         self.kill();
         Self::start_at(Some(directory), &self.addresses)
     }
 
-    /// Starts it again after [`kill`](Self::kill), on the same addresses and the directory it had.
+    /// Restarts it after [`kill`](Self::kill), on the same addresses and with its directory.
     pub fn resume_in(&mut self, directory: &Path) {
         let doors = std::mem::take(&mut self.doors);
         *self = Self::start_at(Some(directory), &self.addresses);
@@ -60,7 +59,7 @@ impl StandIn {
         }
     }
 
-    /// One more driver, for a client that reaches the stores at these addresses, through proxies.
+    /// Adds a driver, for a client that reaches the stores at these addresses, through proxies.
     pub fn open_door(&mut self, stores: [SocketAddr; STORES]) -> SocketAddr {
         self.open_door_at(SocketAddr::from(([127, 0, 0, 1], 0)), stores)
     }
@@ -79,7 +78,7 @@ impl StandIn {
             command.arg("-data").arg(directory);
         }
         command.args(["-listen", addresses]);
-        // It ends when its standard input does, so it cannot outlive a killed test.
+        // It ends when its standard input closes, so it cannot outlive a killed test.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("start the stand-in");
         let mut addresses = String::new();
@@ -130,7 +129,7 @@ impl StandIn {
         self.control(&format!("{command} {}", hex(key)))
     }
 
-    /// Store 1, 2 or 3 leads the region of the key.
+    /// Makes store 1, 2 or 3 the leader of the key's region.
     pub fn lead(&self, key: &[u8], store: usize) {
         self.control(&format!("lead {} {store}", hex(key)));
     }
@@ -155,7 +154,7 @@ impl StandIn {
     }
 
     pub fn kill(&mut self) {
-        // A process that has already ended is as good.
+        // A process that has already ended is fine too.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -185,7 +184,7 @@ pub fn start_in(dir: &Path) -> io::Result<Started> {
 /// Ends the stand-in in `dir`, by its process id, and removes it.
 pub fn stop_in(dir: &Path) -> io::Result<()> {
     let pid = std::fs::read_to_string(dir.join("pid"))?;
-    // One that has already ended is as good.
+    // A process that has already ended is fine too.
     Command::new("kill").arg(pid.trim()).status()?;
     std::fs::remove_dir_all(dir)
 }
@@ -210,7 +209,7 @@ fn binary() -> &'static Path {
         let directory = root.join("target/stores");
         std::fs::create_dir_all(&directory).expect("create target/stores");
         let binary = directory.join("tikv-standin");
-        // Another test process may run the old one: replace it, do not write into it.
+        // Another test process may be running the old file: replace it instead of writing into it.
         let fresh = directory.join(format!("tikv-standin-{}", std::process::id()));
         let built = Command::new("go")
             .args(["build", "-o"])

@@ -99,7 +99,7 @@ impl History {
     }
 }
 
-/// The message as a get shows it that makes it visible again at a second.
+/// The message as returned by a get that makes it visible again at the given second.
 fn got(dequeue_count: u32, visible: u64) -> Shown {
     Shown { receipt: Some(receipt(visible)), ..peeked(dequeue_count) }
 }
@@ -136,7 +136,7 @@ fn a_lost_message_is_noticed() {
 fn two_holders_of_a_live_receipt_are_noticed() {
     let mut history = History::with_message(None);
     history.get(1, 10, &[got(1, 11)]).get(5, 10, &[got(2, 15)]).bad("message 7");
-    // Also when both ask at once.
+    // Even if both ask at once.
     let mut history = History::with_message(None);
     history.get(1, 10, &[got(1, 11)]).get(1, 12, &[got(1, 13)]).at_once().bad("message 7");
 }
@@ -188,7 +188,7 @@ fn an_expired_message_is_gone_and_may_have_been_seen_until_then() {
     History::with_message(Some(20)).peek(21, &[shown]).bad("message 7");
     let deleted = Response::MessageNotFound;
     History::with_message(Some(20)).delete(21, receipt(0), deleted.clone()).good();
-    // A clock that stepped back brings nothing back.
+    // A clock that stepped back restores nothing.
     let mut history = History::with_message(Some(20));
     history.peek(30, &[]).delete(5, receipt(0), deleted).good();
 }
@@ -200,21 +200,21 @@ fn a_call_of_unknown_outcome_happened_or_not() {
         let mut history = History::with_message(None);
         history.delete(1, receipt(0), unknown()).get(2, 9, &shown).good();
     }
-    // A get took it and nobody knows; then it is hidden for as long as that get said.
+    // A get of unknown outcome took it; then it is hidden for as long as that get requested.
     let mut history = History::with_message(None);
     history.add(1, Request::Get { max: 1, visibility: 10 }, unknown());
     history.get(2, 9, &[]).get(12, 9, &[got(2, 21)]).good();
     let mut history = History::with_message(None);
     history.add(1, Request::Get { max: 1, visibility: 10 }, unknown());
     history.get(2, 9, &[]).get(5, 9, &[got(2, 14)]).bad("message 7");
-    // A void receipt deletes nothing, whatever its answer.
+    // A void receipt deletes nothing, whatever the response.
     let mut history = History::with_message(None);
     history
         .get(1, 9, &[got(1, 10)])
         .delete(2, receipt(0), unknown())
         .peek(11, &[])
         .bad("message 7");
-    // What was refused did nothing.
+    // A refused call did nothing.
     let mut history = History::with_message(None);
     history.delete(1, receipt(0), Response::NotDone).peek(2, &[]).bad("message 7");
 }
@@ -228,7 +228,7 @@ fn a_put_of_unknown_outcome_happened_or_not() {
         history.add(0, put.clone(), Response::Unknown).peek(1, &shown);
         history.count(1, shown.len() as u64).good();
     }
-    // Once seen it stays.
+    // Once seen, it stays.
     let mut history = History::default();
     history.add(0, Request::CreateQueue { metadata: 1 }, Response::Created);
     history.add(0, put, Response::Unknown).get(1, 9, &[got(1, 10)]).peek(11, &[]);
@@ -242,10 +242,10 @@ fn wrong_counts_are_noticed() {
     History::with_message(None).count(1, 2).bad("had 1 to 1 messages");
     let mut history = History::with_message(None);
     history.delete(1, receipt(0), Response::Done).count(2, 1).bad("had 0 to 0 messages");
-    // Until the second of its expiry is over.
+    // Until the end of the second in which it expires.
     History::with_message(Some(20)).count(20, 1).count(22, 0).good();
     History::with_message(Some(20)).count(22, 1).bad("had 0 to 0 messages");
-    // Where many write, a count may be a second old.
+    // With many writers, a count may be a second old.
     let mut history = History::with_message(None);
     history.delete(5, receipt(0), Response::Done).count(5, 1);
     assert!(check(Promise::ManyWriters, &history.0).is_ok());
@@ -253,7 +253,7 @@ fn wrong_counts_are_noticed() {
     assert!(check(Promise::ManyWriters, &history.0).is_err());
 }
 
-/// A put is counted before it is done, and no more once it has failed.
+/// A put is counted before it is done, and no longer once it has failed.
 #[test]
 fn a_count_may_hold_a_put_that_fails_meanwhile() {
     let put = Request::Put { mark: MARK, text: TEXT, delay: 0, time_to_live: None };

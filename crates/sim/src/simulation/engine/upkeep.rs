@@ -1,6 +1,6 @@
-//! What a process does with its engine beside requests: it asks for its health, tends and closes it.
+//! What a process does with its engine besides requests: it checks its health, tends it and closes it.
 //!
-//! Their faults have a generator of their own, so that the requests of a seed stay the same.
+//! These faults have their own generator, so that the requests of a seed stay the same.
 
 use super::{FaultyEngine, Line};
 use lazuli_engine::{Commit, CommitError, Engine, EngineError, Key, Reclaimed, Revision, Write};
@@ -21,8 +21,8 @@ impl Line {
 }
 
 impl FaultyEngine {
-    /// Asks for the engine's health and tends it, as a server does at times. Either may fail, which a
-    /// server survives; without faults neither does.
+    /// Checks the engine's health and tends it, as a server sometimes does. Either may fail, which a
+    /// server must survive; without faults neither does.
     pub(in crate::simulation) async fn look_after(&self) -> Result<(), String> {
         let healthy = self.health().await;
         let tended = self.tend().await;
@@ -34,7 +34,8 @@ impl FaultyEngine {
         }
     }
 
-    /// Closes the engine while faults are on, as often as it takes: then it takes no commit.
+    /// Closes the engine while faults are on, with as many attempts as needed; afterwards it takes no
+    /// commits.
     pub(in crate::simulation) async fn end(&self) -> Result<(), String> {
         self.look_after().await?;
         self.break_things(true);

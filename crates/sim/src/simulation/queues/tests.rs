@@ -1,4 +1,4 @@
-//! Runs of some seeds, and the proof that mistakes are noticed.
+//! Runs some seeds, and proves that bugs are noticed.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn some_hundred_seeds_hold() {
     assert_eq!(total.undecided, 0);
 }
 
-/// Seeds that once failed, each for a reason of its own. 1608: one get answered a message twice. 2160:
+/// Seeds that once failed, each for a different reason. 1608: one get returned a message twice. 2160:
 /// a count fell below the number of messages when expired ones were deleted.
 const FOUND_MISTAKES: &[u64] = &[1608, 2160];
 
@@ -37,7 +37,7 @@ fn a_seed_repeats_its_run() {
     }
 }
 
-/// Each mistake of an engine that a service builds on, forgotten checks and guards among them.
+/// Each bug in an engine contract that a service relies on, including missing checks and guards.
 #[test]
 fn planted_mistakes_are_noticed() {
     for bug in [
