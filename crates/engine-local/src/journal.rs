@@ -21,11 +21,14 @@
 //! end     3 │ xxh3 of the items u64 │ "FJL" 3             numbers are little-endian
 //! ```
 
+mod content;
+
 use crate::directory::{OpenError, sync_directory};
 use crate::store::{follows_synced, last_revision};
+use content::{Content, PIECE_BYTES};
 use lazuli_engine::Revision;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -54,29 +57,28 @@ pub(crate) fn inspect(store: &Path) -> Result<Vec<Journal>, OpenError> {
     let mut inspected = Vec::new();
     let mut last = None;
     for (index, (number, path)) in journals.iter().enumerate() {
-        let bytes = fs::read(path).map_err(io_error)?;
-        let batches = WholeBatches::of(&bytes, last);
+        let mut content = Content::open(path).map_err(io_error)?;
+        let batches = WholeBatches::read(&mut content, last).map_err(io_error)?;
         last = batches.last;
-        let (whole, rest) = bytes.split_at_checked(batches.bytes).unwrap_or_default();
-        let is_broken = rest.iter().any(|byte| *byte != 0);
+        let whole = content.taken();
+        let rest = content.rest().map_err(io_error)?;
+        let is_broken = !rest.is_empty();
         // A journal is synced before the next one is created.
         let is_sealed = index + 1 < journals.len();
         if is_broken && (is_sealed || synced_batch_follows(rest)) {
-            return Err(damaged(store, path, whole.len()));
+            return Err(damaged(store, path, whole));
         }
         if is_broken {
             tracing::warn!(
-                "{} ends at byte {} with an unacknowledged write that a crash cut off; \
+                "{} ends at byte {whole} with an unacknowledged write that a crash cut off; \
                  dropping it",
-                path.display(),
-                whole.len()
+                path.display()
             );
         }
         if is_broken || !is_sealed && !batches.is_ended {
             rewrite(store, path, whole).map_err(io_error)?;
         }
-        let (last, bytes) = (batches.revision, whole.len() as u64);
-        inspected.push(Journal { number: *number, last, bytes });
+        inspected.push(Journal { number: *number, last: batches.revision, bytes: whole });
     }
     Ok(inspected)
 }
@@ -97,17 +99,27 @@ fn list(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(journals)
 }
 
-fn damaged(store: &Path, path: &Path, offset: usize) -> OpenError {
+fn damaged(store: &Path, path: &Path, offset: u64) -> OpenError {
     let reason = format!("{} is damaged at byte {offset}, before other writes", path.display());
     OpenError::Corrupt { dir: store.to_path_buf(), reason }
 }
 
-/// Replaces a journal atomically.
-fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+/// Replaces a journal by its first `bytes`, atomically.
+fn rewrite(store: &Path, path: &Path, bytes: u64) -> io::Result<()> {
     // fjall ignores other suffixes, in case a file is left over.
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
-    file.write_all(content)?;
+    // Not by `io::copy`: the file system may then share what is on the disk instead of writing what was read.
+    let mut source = File::open(path)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        let piece = piece.get_mut(..length).unwrap_or_default();
+        source.read_exact(piece)?;
+        file.write_all(piece)?;
+        left -= length as u64;
+    }
     file.sync_all()?;
     fs::rename(&new, path)?;
     sync_directory(store)
@@ -115,7 +127,6 @@ fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// The intact batches at the start of a journal.
 struct WholeBatches {
-    bytes: usize,
     /// The sequence number of the last one.
     last: Option<u64>,
     /// The last revision in them.
@@ -125,16 +136,17 @@ struct WholeBatches {
 }
 
 impl WholeBatches {
-    fn of(journal: &[u8], mut last: Option<u64>) -> Self {
-        let mut rest = journal;
+    /// Takes them from `journal`.
+    fn read(journal: &mut Content, mut last: Option<u64>) -> io::Result<Self> {
         let (mut revision, mut is_ended) = (None, true);
-        while let Some(batch) = Batch::read(rest).filter(|batch| batch.follows(last)) {
+        while let Some(batch) =
+            journal.take_batch(|bytes| Batch::read(bytes).filter(|batch| batch.follows(last)))?
+        {
             last = Some(batch.sequence);
             revision = batch.revision.or(revision);
             is_ended = batch.is_end;
-            rest = batch.rest;
         }
-        Self { bytes: journal.len() - rest.len(), last, revision, is_ended }
+        Ok(Self { last, revision, is_ended })
     }
 }
 
@@ -148,17 +160,19 @@ fn synced_batch_follows(rest: &[u8]) -> bool {
 }
 
 /// One intact batch.
-struct Batch<'j> {
+struct Batch {
     sequence: u64,
     revision: Option<Revision>,
     follows_synced: bool,
     /// Whether it changes nothing, like the one that a clean close writes.
     is_end: bool,
-    rest: &'j [u8],
+    /// Its size.
+    bytes: usize,
 }
 
-impl<'j> Batch<'j> {
-    fn read(journal: &'j [u8]) -> Option<Self> {
+impl Batch {
+    /// The batch at the start of `journal`.
+    fn read(journal: &[u8]) -> Option<Self> {
         let mut rest = journal;
         (take(&mut rest, 1)? == [START]).then_some(())?;
         let items = number(&mut rest, 4)?;
@@ -176,7 +190,8 @@ impl<'j> Batch<'j> {
         (take(&mut rest, END_MAGIC.len())? == END_MAGIC).then_some(())?;
         let is_whole = checksum == xxh3_64(content);
         let is_end = items == 1 && synced;
-        is_whole.then_some(Self { sequence, revision, follows_synced: synced, is_end, rest })
+        let bytes = journal.len() - rest.len();
+        is_whole.then_some(Self { sequence, revision, follows_synced: synced, is_end, bytes })
     }
 
     /// The checksum does not cover the sequence number.

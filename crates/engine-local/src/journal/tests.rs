@@ -30,10 +30,10 @@ fn noise(key: u8, bytes: usize) -> Vec<u8> {
 /// Where the batches of a journal end.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let mut ends = Vec::new();
-    let mut rest = bytes;
-    while let Some(batch) = Batch::read(rest) {
-        rest = batch.rest;
-        ends.push(bytes.len() - rest.len());
+    let mut end = 0;
+    while let Some(batch) = Batch::read(&bytes[end..]) {
+        end += batch.bytes;
+        ends.push(end);
     }
     ends
 }
