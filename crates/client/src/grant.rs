@@ -9,7 +9,7 @@ use http::Method;
 use http::header::IF_MATCH;
 use lazuli_model::Timestamp;
 use lazuli_wire::connection_string::StorageService;
-use lazuli_wire::sas::{Permissions, Sas};
+use lazuli_wire::sas::{Permissions, TableToken};
 use lazuli_wire::uri::Query;
 
 /// The permissions of a token. Absent where its text does not show them.
@@ -31,15 +31,15 @@ impl Grant {
     pub(crate) fn parse(token: &str) -> Self {
         let Ok(query) = Query::parse_lenient(token) else { return Self::default() };
         let permissions = |text: &str| (!text.is_empty()).then(|| Permissions::parse(text));
-        match Sas::parse(&query) {
-            Ok(Some(Sas::Table(sas))) => Self {
+        match TableToken::parse(&query) {
+            Ok(Some(TableToken::Service(sas))) => Self {
                 table: Some(sas.table.to_owned()),
                 services: None,
                 permissions: permissions(sas.permissions),
                 expires: Timestamp::parse(sas.expiry),
                 is_ranged: sas.start_partition_key.is_some() || sas.end_partition_key.is_some(),
             },
-            Ok(Some(Sas::Account(sas))) => Self {
+            Ok(Some(TableToken::Account(sas))) => Self {
                 table: None,
                 services: Some(sas.services.to_owned()),
                 permissions: permissions(sas.permissions),

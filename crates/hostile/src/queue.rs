@@ -242,7 +242,7 @@ fn credential(input: &[u8]) {
     let Ok(query) = Query::parse(first) else { return };
     let caller = forged::caller();
     match QueueToken::parse(&query) {
-        Ok(Some(QueueToken::Queue(sas))) => {
+        Ok(Some(QueueToken::Service(sas))) => {
             assert!(sas.verify("a", rest, &keys).is_err(), "forged");
             let _ = sas.grant(rest, None, &caller).map(|grant| grant.permissions());
         }

@@ -6,7 +6,7 @@ use lazuli_model::{EntityKey, Filter, Properties, Row, Timestamp, Value, ValueRe
 use lazuli_wire::media::{self, AtomForm, MetadataLevel};
 use lazuli_wire::multipart::{self, BatchBody};
 use lazuli_wire::odata::{self, Context, EntityBody, Select, atom, filter, json};
-use lazuli_wire::sas::Sas;
+use lazuli_wire::sas::TableToken;
 use lazuli_wire::shared_key::{Authorization, SignedRequest};
 use lazuli_wire::uri::{self, Query, ResourcePath};
 use lazuli_wire::version::ApiVersion;
@@ -494,15 +494,15 @@ fn credential(input: &[u8]) {
     let _ = media::negotiate(Some(text), Some(text));
     let Ok(query) = Query::parse(text) else { return };
     let caller = forged::caller();
-    match Sas::parse(&query) {
-        Ok(Some(Sas::Table(sas))) => {
+    match TableToken::parse(&query) {
+        Ok(Some(TableToken::Service(sas))) => {
             assert!(sas.verify("a", &keys).is_err(), "forged");
             let _ = sas.grant(None, &caller).map(|grant| grant.check_key("p", "r"));
         }
-        Ok(Some(Sas::Account(sas))) => {
+        Ok(Some(TableToken::Account(sas))) => {
             forged::account_token(&sas, &keys, 't');
         }
-        Ok(Some(Sas::UserDelegation(sas))) => {
+        Ok(Some(TableToken::UserDelegation(sas))) => {
             let _ = sas.string_to_sign("a");
         }
         Ok(None) | Err(_) => {}

@@ -15,10 +15,10 @@ mod table;
 mod terms;
 
 pub use account::{AccountGrant, AccountSas};
-pub use blob::{BLOB_SERVICE, BlobDelegationSas, BlobSas, BlobToken};
+pub use blob::{BLOB_SERVICE, BlobDelegationSas, BlobSas};
 pub use delegation::{DELEGATED_SERVICE, UserDelegationKey, UserDelegationSas};
 pub use permissions::{Permissions, ResourceTypes};
-pub use queue::{QUEUE_SERVICE, QueueDelegationSas, QueueGrant, QueueSas, QueueToken};
+pub use queue::{QUEUE_SERVICE, QueueDelegationSas, QueueGrant, QueueSas};
 pub use restrictions::Caller;
 pub use table::{KeyRange, TableGrant, TableSas};
 
@@ -27,14 +27,22 @@ use crate::shared_key::{Signature, SigningKey};
 use crate::uri::{Query, percent_encode};
 use lazuli_model::Timestamp;
 
-/// The token of a request to the Table service, by its kind.
+/// The token of a request, by its kind: each service has its own token `S` for one table, queue or
+/// container, and another one, `D`.
 #[derive(Clone, Copy, Debug)]
-pub enum Sas<'a> {
-    Table(TableSas<'a>),
+pub enum Sas<'a, S, D> {
     Account(AccountSas<'a>),
-    /// Also a token for a table, but not signed by an account key.
-    UserDelegation(UserDelegationSas<'a>),
+    Service(S),
+    /// Like [`Sas::Service`], but not signed by an account key.
+    UserDelegation(D),
 }
+
+/// The token of a request to the Table service.
+pub type TableToken<'a> = Sas<'a, TableSas<'a>, UserDelegationSas<'a>>;
+/// The token of a request to the Queue service.
+pub type QueueToken<'a> = Sas<'a, QueueSas<'a>, QueueDelegationSas<'a>>;
+/// The token of a request to the Blob service.
+pub type BlobToken<'a> = Sas<'a, BlobSas<'a>, BlobDelegationSas<'a>>;
 
 /// Why a token does not authorise a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,40 +105,25 @@ impl SasError {
     }
 }
 
-impl<'a> Sas<'a> {
+/// A token of one service that a query may hold.
+trait Parse<'a>: Sized {
+    fn parse(query: &'a Query<'_>) -> Result<Self, SasError>;
+}
+
+#[expect(private_bounds, reason = "the tokens are those of this module; others only name them")]
+impl<'a, S: Parse<'a>, D: Parse<'a>> Sas<'a, S, D> {
     /// The token in a request's query; `None` when there is no `sig`.
     pub fn parse(query: &'a Query<'_>) -> Result<Option<Self>, SasError> {
-        Ok(match Kind::of(query)? {
-            None => None,
-            Some(Kind::Account) => Some(Self::Account(AccountSas::parse(query)?)),
-            Some(Kind::Service) => Some(Self::Table(TableSas::parse(query)?)),
-            Some(Kind::UserDelegation) => {
-                Some(Self::UserDelegation(UserDelegationSas::parse(query)?))
-            }
-        })
-    }
-}
-
-/// The kinds of tokens, common to all services.
-enum Kind {
-    Account,
-    Service,
-    UserDelegation,
-}
-
-impl Kind {
-    /// The kind of the token in a query; `None` when there is no `sig`.
-    fn of(query: &Query<'_>) -> Result<Option<Self>, SasError> {
         if !query.contains("sig") {
             return Ok(None);
         }
         refuse_repeated(query)?;
         Ok(Some(if query.contains("ss") || query.contains("srt") {
-            Self::Account
+            Self::Account(AccountSas::parse(query)?)
         } else if query.contains("skoid") {
-            Self::UserDelegation
+            Self::UserDelegation(D::parse(query)?)
         } else {
-            Self::Service
+            Self::Service(S::parse(query)?)
         }))
     }
 }

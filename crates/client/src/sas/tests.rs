@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Credential, Env, Environment, ResourceTypes};
-use lazuli_wire::sas::Sas;
+use lazuli_wire::sas::TableToken;
 use lazuli_wire::uri::Query;
 use std::sync::Mutex;
 
@@ -56,7 +56,9 @@ fn a_token_of_a_table_says_what_was_asked_and_verifies() {
         .unwrap();
     assert!(!format!("{token:?}").contains("sig"));
     let query = Query::parse_lenient(token.as_str()).unwrap();
-    let Ok(Some(Sas::Table(sas))) = Sas::parse(&query) else { panic!("a token of a table") };
+    let Ok(Some(TableToken::Service(sas))) = TableToken::parse(&query) else {
+        panic!("a token of a table")
+    };
     assert_eq!((sas.permissions, sas.table), ("ru", "People"));
     assert_eq!((sas.start, sas.expiry), ("2026-11-15T11:45:00Z", "2026-11-15T13:00:00Z"));
     assert_eq!((sas.addresses, sas.protocol), ("10.0.0.1-10.0.0.9", "https"));
@@ -81,7 +83,9 @@ fn a_token_of_an_account_names_services_types_and_ordered_letters() {
         .build()
         .unwrap();
     let query = Query::parse_lenient(token.as_str()).unwrap();
-    let Ok(Some(Sas::Account(sas))) = Sas::parse(&query) else { panic!("a token of an account") };
+    let Ok(Some(TableToken::Account(sas))) = TableToken::parse(&query) else {
+        panic!("a token of an account")
+    };
     assert_eq!((sas.services, sas.resource_types, sas.permissions), ("bqt", "o", "rwa"));
     let key = SigningKey::from_base64(KEY).unwrap();
     assert_eq!(sas.verify("acct", &[key]), Ok(()));
@@ -221,7 +225,9 @@ async fn a_user_signs_with_a_key_of_their_own() {
     let sas = people.sas(Permissions::READ).partition("p").expires_in(HOUR).delegated_by(&key);
     let token = sas.build().unwrap();
     let query = Query::parse_lenient(token.as_str()).unwrap();
-    let Ok(Some(Sas::UserDelegation(sas))) = Sas::parse(&query) else { panic!("{token:?}") };
+    let Ok(Some(TableToken::UserDelegation(sas))) = TableToken::parse(&query) else {
+        panic!("{token:?}")
+    };
     assert_eq!(sas.verify("acct", &value), Ok(()));
     assert_eq!((sas.key.object_id, sas.table.version), ("oid", "2025-07-05"));
 

@@ -84,8 +84,8 @@ impl Credentials for Notes {
         let query = presented.query;
         let get = |name| query.get(name).unwrap_or_default();
         if query.contains("srt") {
-            return match sas::Sas::parse(query)? {
-                Some(sas::Sas::Account(sas)) => Ok(Some(Sas::Account(sas))),
+            return match sas::TableToken::parse(query)? {
+                Some(sas::TableToken::Account(sas)) => Ok(Some(Sas::Account(sas))),
                 _ => Err(SasError::Malformed("srt")),
             };
         }

@@ -124,7 +124,7 @@ impl Credentials for QueueApi {
         let queue = split_account(presented.resource).0;
         Ok(QueueToken::parse(presented.query)?.map(|sas| match sas {
             QueueToken::Account(sas) => Sas::Account(sas),
-            QueueToken::Queue(sas) => Sas::Service(Token { queue, sas: TokenKind::Queue(sas) }),
+            QueueToken::Service(sas) => Sas::Service(Token { queue, sas: TokenKind::Queue(sas) }),
             QueueToken::UserDelegation(sas) => {
                 Sas::Service(Token { queue, sas: TokenKind::UserDelegation(sas) })
             }

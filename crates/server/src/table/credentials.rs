@@ -111,10 +111,10 @@ impl Credentials for TableApi {
     fn parse_sas<'q>(
         presented: &'q Presented<'_>,
     ) -> Result<Option<Sas<'q, TableToken<'q>>>, SasError> {
-        Ok(sas::Sas::parse(presented.query)?.map(|sas| match sas {
-            sas::Sas::Account(sas) => Sas::Account(sas),
-            sas::Sas::Table(sas) => Sas::Service(TableToken::Table(sas)),
-            sas::Sas::UserDelegation(sas) => Sas::Service(TableToken::UserDelegation(sas)),
+        Ok(sas::TableToken::parse(presented.query)?.map(|sas| match sas {
+            sas::TableToken::Account(sas) => Sas::Account(sas),
+            sas::TableToken::Service(sas) => Sas::Service(TableToken::Table(sas)),
+            sas::TableToken::UserDelegation(sas) => Sas::Service(TableToken::UserDelegation(sas)),
         }))
     }
 

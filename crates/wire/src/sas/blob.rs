@@ -2,38 +2,13 @@
 //! signed with a user delegation key (B-3.25).
 
 use super::terms::{ServiceTerms, terms_of};
-use super::{
-    AccountSas, Kind, SasError, UserDelegationKey, given, optional, required, verify, write_token,
-};
+use super::{Parse, SasError, UserDelegationKey, given, optional, required, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
 use crate::version::ApiVersion;
 
 /// The letter of the Blob service in `sks`.
 pub const BLOB_SERVICE: &str = "b";
-
-/// The token of a request to the Blob service, by its kind.
-#[derive(Clone, Copy, Debug)]
-pub enum BlobToken<'a> {
-    Blob(BlobSas<'a>),
-    Account(AccountSas<'a>),
-    /// Also a token for a blob or container, but not signed by an account key.
-    UserDelegation(BlobDelegationSas<'a>),
-}
-
-impl<'a> BlobToken<'a> {
-    /// The token in a request's query; `None` when there is no `sig`.
-    pub fn parse(query: &'a Query<'_>) -> Result<Option<Self>, SasError> {
-        Ok(match Kind::of(query)? {
-            None => None,
-            Some(Kind::Account) => Some(Self::Account(AccountSas::parse(query)?)),
-            Some(Kind::Service) => Some(Self::Blob(BlobSas::parse(query)?)),
-            Some(Kind::UserDelegation) => {
-                Some(Self::UserDelegation(BlobDelegationSas::parse(query)?))
-            }
-        })
-    }
-}
 
 /// The response headers that a token sets: `rscc`, `rscd`, `rsce`, `rscl`, `rsct`.
 const RESPONSE_HEADERS: [&str; 5] = ["rscc", "rscd", "rsce", "rscl", "rsct"];
@@ -65,7 +40,7 @@ pub struct BlobSas<'a> {
     pub signature: &'a str,
 }
 
-impl<'a> BlobSas<'a> {
+impl<'a> Parse<'a> for BlobSas<'a> {
     fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (terms, signature) = ServiceTerms::parse(query)?;
         terms.form()?;
@@ -90,7 +65,9 @@ impl<'a> BlobSas<'a> {
             signature,
         })
     }
+}
 
+impl<'a> BlobSas<'a> {
     /// The text that a token for `path` signs, by its version. The path is that of a container, or of a
     /// blob in it, with the blob's name unescaped.
     pub fn string_to_sign(&self, account: &str, path: &str) -> Result<String, SasError> {
@@ -150,7 +127,7 @@ pub struct BlobDelegationSas<'a> {
     pub delegate: [&'a str; 2],
 }
 
-impl<'a> BlobDelegationSas<'a> {
+impl<'a> Parse<'a> for BlobDelegationSas<'a> {
     fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (key, delegate) = UserDelegationKey::parse(query)?;
         let blob = BlobSas::parse(query)?;
@@ -159,7 +136,9 @@ impl<'a> BlobDelegationSas<'a> {
         }
         Ok(Self { blob, key, delegate })
     }
+}
 
+impl<'a> BlobDelegationSas<'a> {
     /// The text that a token for `path` signs, by its version (B-3.25).
     pub fn string_to_sign(&self, account: &str, path: &str) -> Result<String, SasError> {
         let version = self.blob.terms().form()?;
@@ -200,6 +179,7 @@ impl<'a> BlobDelegationSas<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sas::BlobToken;
     use proptest::prelude::*;
 
     const KEY: &str =
@@ -231,7 +211,9 @@ mod tests {
         assert_eq!(signed.verify(ACCOUNT, "other", &[key()]), Err(SasError::Signature));
         let token = sas.token(ACCOUNT, path, &key()).unwrap();
         let query = Query::parse_lenient(&token).unwrap();
-        let Ok(Some(BlobToken::Blob(read))) = BlobToken::parse(&query) else { panic!("{token}") };
+        let Ok(Some(BlobToken::Service(read))) = BlobToken::parse(&query) else {
+            panic!("{token}")
+        };
         assert_eq!(read.verify(ACCOUNT, path, &[key()]), Ok(()), "{token}");
         assert_eq!(read.response_headers, sas.response_headers);
     }

@@ -5,7 +5,9 @@
 
 use super::restrictions::parse_time;
 use super::terms::ServiceTerms;
-use super::{Caller, SasError, TableGrant, TableSas, given, join, optional, verify, write_token};
+use super::{
+    Caller, Parse, SasError, TableGrant, TableSas, given, join, optional, verify, write_token,
+};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
 use lazuli_model::Timestamp;
@@ -40,8 +42,8 @@ pub struct UserDelegationKey<'a> {
     pub version: &'a str,
 }
 
-impl<'a> UserDelegationSas<'a> {
-    pub(super) fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
+impl<'a> Parse<'a> for UserDelegationSas<'a> {
+    fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (key, delegate) = UserDelegationKey::parse(query)?;
         let table = TableSas::parse(query)?;
         // Older forms do not sign sip and spr, so both would be ignored.
@@ -50,7 +52,9 @@ impl<'a> UserDelegationSas<'a> {
         }
         Ok(Self { table, key, delegate })
     }
+}
 
+impl<'a> UserDelegationSas<'a> {
     /// The text a token signs.
     pub fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
         let resource = format!("/table/{account}/{}", self.table.table.to_ascii_lowercase());

@@ -2,38 +2,13 @@
 //! signed with a user delegation key.
 
 use super::terms::{ServiceTerms, terms_of};
-use super::{
-    AccountSas, Caller, Kind, Permissions, SasError, UserDelegationKey, verify, write_token,
-};
+use super::{Caller, Parse, Permissions, SasError, UserDelegationKey, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
 use lazuli_model::AccessPolicy;
 
 /// The letter of the Queue service in `sks`.
 pub const QUEUE_SERVICE: &str = "q";
-
-/// The token of a request to the Queue service, by its kind.
-#[derive(Clone, Copy, Debug)]
-pub enum QueueToken<'a> {
-    Queue(QueueSas<'a>),
-    Account(AccountSas<'a>),
-    /// Also a token for a queue, but not signed by an account key.
-    UserDelegation(QueueDelegationSas<'a>),
-}
-
-impl<'a> QueueToken<'a> {
-    /// The token in a request's query; `None` when there is no `sig`.
-    pub fn parse(query: &'a Query<'_>) -> Result<Option<Self>, SasError> {
-        Ok(match Kind::of(query)? {
-            None => None,
-            Some(Kind::Account) => Some(Self::Account(AccountSas::parse(query)?)),
-            Some(Kind::Service) => Some(Self::Queue(QueueSas::parse(query)?)),
-            Some(Kind::UserDelegation) => {
-                Some(Self::UserDelegation(QueueDelegationSas::parse(query)?))
-            }
-        })
-    }
-}
 
 /// A token for a queue: the texts of its parameters, decoded. Empty means absent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +38,7 @@ pub struct QueueGrant {
     permissions: Permissions,
 }
 
-impl<'a> QueueSas<'a> {
+impl<'a> Parse<'a> for QueueSas<'a> {
     fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (terms, signature) = ServiceTerms::parse(query)?;
         terms.form()?;
@@ -71,7 +46,9 @@ impl<'a> QueueSas<'a> {
             terms;
         Ok(Self { version, start, expiry, permissions, policy, addresses, protocol, signature })
     }
+}
 
+impl<'a> QueueSas<'a> {
     /// The text that a token for `queue` signs, by its version.
     pub fn string_to_sign(&self, account: &str, queue: &str) -> Result<String, SasError> {
         self.terms().string_to_sign("/queue", account, queue, &[])
@@ -115,7 +92,7 @@ pub struct QueueDelegationSas<'a> {
     pub delegate: [&'a str; 2],
 }
 
-impl<'a> QueueDelegationSas<'a> {
+impl<'a> Parse<'a> for QueueDelegationSas<'a> {
     fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (key, delegate) = UserDelegationKey::parse(query)?;
         let queue = QueueSas::parse(query)?;
@@ -125,7 +102,9 @@ impl<'a> QueueDelegationSas<'a> {
         }
         Ok(Self { queue, key, delegate })
     }
+}
 
+impl<'a> QueueDelegationSas<'a> {
     /// The text that a token for `queue` signs.
     pub fn string_to_sign(&self, account: &str, queue: &str) -> Result<String, SasError> {
         let resource = format!("/queue/{account}/{queue}");
@@ -182,6 +161,7 @@ impl QueueGrant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sas::{AccountSas, QueueToken};
     use lazuli_model::Timestamp;
     use proptest::prelude::*;
 
@@ -216,7 +196,7 @@ mod tests {
         assert_eq!(signed.verify(ACCOUNT, "others", &[key()]), Err(SasError::Signature));
         let token = sas.token(ACCOUNT, "orders", &key()).unwrap();
         let query = Query::parse(&token).unwrap();
-        let Some(QueueToken::Queue(parsed)) = QueueToken::parse(&query).unwrap() else {
+        let Some(QueueToken::Service(parsed)) = QueueToken::parse(&query).unwrap() else {
             panic!("{token}")
         };
         assert_eq!(parsed.verify(ACCOUNT, "orders", &[key()]), Ok(()));

@@ -1,7 +1,7 @@
 //! Service SAS for tables: a token for one table, or a range of its entities.
 
 use super::terms::{ServiceTerms, terms_of};
-use super::{Caller, Permissions, SasError, given, required, verify, write_token};
+use super::{Caller, Parse, Permissions, SasError, given, required, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
 use crate::version::ApiVersion;
@@ -55,8 +55,8 @@ pub struct KeyRange {
     pub end: Option<(String, Option<String>)>,
 }
 
-impl<'a> TableSas<'a> {
-    pub(super) fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
+impl<'a> Parse<'a> for TableSas<'a> {
+    fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (terms, signature) = ServiceTerms::parse(query)?;
         let table = required(query, "tn")?;
         terms.form()?;
@@ -78,7 +78,9 @@ impl<'a> TableSas<'a> {
             signature,
         })
     }
+}
 
+impl<'a> TableSas<'a> {
     /// The text a token signs, by its version.
     pub fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
         let keys = self.keys().map(Option::unwrap_or_default);

@@ -122,21 +122,25 @@ fn tokens_parse_back_and_verify() {
     let sas = TableSas { start_partition_key: Some(""), policy: "p+/ é", ..TABLE };
     let token = sas.token(ACCOUNT, &key()).unwrap();
     let query = Query::parse(&token).unwrap();
-    let Some(Sas::Table(parsed)) = Sas::parse(&query).unwrap() else { panic!("{token}") };
+    let Some(TableToken::Service(parsed)) = TableToken::parse(&query).unwrap() else {
+        panic!("{token}")
+    };
     assert_eq!(parsed.verify(ACCOUNT, &[key()]), Ok(()));
     assert_eq!(parsed.start_partition_key, Some(""));
     assert_eq!((parsed.table, parsed.policy), ("Orders", "p+/ é"));
 
     let token = WHOLE_ACCOUNT.token(ACCOUNT, &key()).unwrap();
     let query = Query::parse(&token).unwrap();
-    let Some(Sas::Account(parsed)) = Sas::parse(&query).unwrap() else { panic!("{token}") };
+    let Some(TableToken::Account(parsed)) = TableToken::parse(&query).unwrap() else {
+        panic!("{token}")
+    };
     assert_eq!(parsed.verify(ACCOUNT, &[key()]), Ok(()));
 }
 
 #[track_caller]
 fn check_parse(text: &str, expect: Option<SasError>) {
     let query = Query::parse(text).unwrap();
-    assert_eq!(Sas::parse(&query).err(), expect, "{text}");
+    assert_eq!(TableToken::parse(&query).err(), expect, "{text}");
 }
 
 /// The first three are queries recorded by the Python suites' tests of shared access signatures.
@@ -159,7 +163,9 @@ fn kinds_are_told_apart_by_their_parameters() {
 #[test]
 fn user_delegation_is_recognised() {
     let query = Query::parse("sv=2025-07-05&tn=T&sp=r&se=e&skoid=o&sktid=t&spk=a&sig=x").unwrap();
-    let Some(Sas::UserDelegation(sas)) = Sas::parse(&query).unwrap() else { panic!() };
+    let Some(TableToken::UserDelegation(sas)) = TableToken::parse(&query).unwrap() else {
+        panic!()
+    };
     let text = sas.string_to_sign("acct1").unwrap();
     assert_eq!(text, "r\n\ne\n/table/acct1/t\no\nt\n\n\n\n\n\n\n\n\n2025-07-05\na\n\n\n");
 }
@@ -181,15 +187,17 @@ const DELEGATED: UserDelegationSas<'_> = UserDelegationSas {
 fn a_user_delegation_token_is_read_as_it_was_signed() {
     let token = DELEGATED.token(ACCOUNT, &key()).unwrap();
     let query = Query::parse(&token).unwrap();
-    let Some(Sas::UserDelegation(sas)) = Sas::parse(&query).unwrap() else { panic!("{token}") };
+    let Some(TableToken::UserDelegation(sas)) = TableToken::parse(&query).unwrap() else {
+        panic!("{token}")
+    };
     assert_eq!(sas.verify(ACCOUNT, &key()), Ok(()));
     assert_eq!(sas.verify("other", &key()), Err(SasError::Signature));
     let grant = sas.grant(&caller()).unwrap().within(Permissions::READ | Permissions::LIST);
     assert_eq!(grant.permissions(), Permissions::READ);
     let query = Query::parse("sv=2015-02-21&tn=T&sp=r&se=e&skoid=o&sig=x").unwrap();
-    assert_eq!(Sas::parse(&query).err(), Some(SasError::Version));
+    assert_eq!(TableToken::parse(&query).err(), Some(SasError::Version));
     let query = Query::parse("sv=2025-07-05&tn=T&si=p&skoid=o&sig=x").unwrap();
-    assert_eq!(Sas::parse(&query).err(), Some(SasError::Malformed("si")));
+    assert_eq!(TableToken::parse(&query).err(), Some(SasError::Malformed("si")));
 }
 
 #[test]
@@ -268,7 +276,8 @@ fn a_token_may_demand_addresses() {
 /// A-4.15a.
 #[test]
 fn a_parameter_given_twice_is_refused() {
-    let query = |text: &str| Sas::parse(&Query::parse(text).unwrap()).map(|_| ()).unwrap_err();
+    let query =
+        |text: &str| TableToken::parse(&Query::parse(text).unwrap()).map(|_| ()).unwrap_err();
     let token = "sv=2019-02-02&tn=t&sp=r&se=2030-01-01&sig=AAAA";
     for (repeated, name) in [("sig=BBBB", "sig"), ("sp=raud", "sp"), ("%73e=2040-01-01", "se")] {
         let text = format!("{token}&{repeated}");
@@ -454,9 +463,9 @@ proptest! {
             percent_encode(&mut text, value);
         }
         let text = String::from_utf8(text).unwrap();
-        let _ = Sas::parse(&Query::parse(&text).unwrap());
+        let _ = TableToken::parse(&Query::parse(&text).unwrap());
         let query = text.replace("&ss=", "&x=");
-        let _ = Sas::parse(&Query::parse(&query).unwrap());
+        let _ = TableToken::parse(&Query::parse(&query).unwrap());
     }
 
     #[test]
@@ -470,7 +479,7 @@ proptest! {
         let sas = TableSas { table: &table, start_partition_key: Some(&spk), permissions: &permissions, ..TABLE };
         let token = sas.token(ACCOUNT, &key()).unwrap();
         let query = Query::parse(&token).unwrap();
-        let Some(Sas::Table(parsed)) = Sas::parse(&query).unwrap() else { panic!() };
+        let Some(TableToken::Service(parsed)) = TableToken::parse(&query).unwrap() else { panic!() };
         prop_assert_eq!(parsed.verify(ACCOUNT, &[key()]), Ok(()));
         let changed = TableSas { expiry: "2031-01-01T00:00:00Z", ..parsed };
         prop_assert_eq!(changed.verify(ACCOUNT, &[key()]), Err(SasError::Signature));

@@ -2,7 +2,7 @@
 
 use super::blob_path::blob_path;
 use lazuli_model::Timestamp;
-use lazuli_wire::sas::{BlobToken, QueueToken, Sas, SasError, UserDelegationKey};
+use lazuli_wire::sas::{BlobToken, QueueToken, SasError, TableToken, UserDelegationKey};
 use lazuli_wire::shared_key::SigningKey;
 use lazuli_wire::uri::Query;
 use serde::Serialize;
@@ -174,7 +174,7 @@ impl Explanation {
         let keys = signer.map(|signer| (signer.account, std::slice::from_ref(signer.key)));
         let outcome = match self.kind {
             Kind::Blob => match (BlobToken::parse(query)?, keys) {
-                (Some(BlobToken::Blob(sas)), Some((account, keys))) => {
+                (Some(BlobToken::Service(sas)), Some((account, keys))) => {
                     let path = place.address.and_then(|it| blob_path(it, account, sas.resource));
                     path.map(|path| sas.verify(account, &path, keys))
                 }
@@ -182,16 +182,20 @@ impl Explanation {
                 _ => None,
             },
             Kind::Queue => match (QueueToken::parse(query)?, keys, place.queue) {
-                (Some(QueueToken::Queue(sas)), Some((account, keys)), Some(queue)) => {
+                (Some(QueueToken::Service(sas)), Some((account, keys)), Some(queue)) => {
                     Some(sas.verify(account, queue, keys))
                 }
                 (Some(QueueToken::UserDelegation(sas)), ..) => return check_key(&sas.key, now),
                 _ => None,
             },
-            Kind::Account | Kind::Table => match (Sas::parse(query)?, keys) {
-                (Some(Sas::Account(sas)), Some((account, keys))) => Some(sas.verify(account, keys)),
-                (Some(Sas::Table(sas)), Some((account, keys))) => Some(sas.verify(account, keys)),
-                (Some(Sas::UserDelegation(sas)), _) => return check_key(&sas.key, now),
+            Kind::Account | Kind::Table => match (TableToken::parse(query)?, keys) {
+                (Some(TableToken::Account(sas)), Some((account, keys))) => {
+                    Some(sas.verify(account, keys))
+                }
+                (Some(TableToken::Service(sas)), Some((account, keys))) => {
+                    Some(sas.verify(account, keys))
+                }
+                (Some(TableToken::UserDelegation(sas)), _) => return check_key(&sas.key, now),
                 _ => None,
             },
         };
