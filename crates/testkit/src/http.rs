@@ -326,7 +326,7 @@ pub struct Operation {
     pub method: &'static str,
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
-    /// JSON, or empty.
+    /// JSON for tables, XML for queues, or empty.
     pub body: String,
 }
 

@@ -2,27 +2,18 @@
 
 use super::history::{Held, Mark, Request, Response, Shown, Text};
 use lazuli_model::{MessageId, PopReceipt, Timestamp};
-use lazuli_testkit::http as client;
+use lazuli_testkit::http::{self as client, Operation};
 use lazuli_wire::pop_receipt;
 use std::fmt::Write;
 
 /// Padding that makes a text too long to be stored in its message.
 const PADDING: usize = 600;
 
-/// A request as sent; `path` begins after the account.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    pub method: &'static str,
-    pub path: String,
-    pub headers: Vec<(&'static str, String)>,
-    pub body: String,
-}
-
-/// The request to a queue.
-pub fn sent(queue: &str, request: &Request) -> Sent {
+/// The request to a queue; its path begins after the account.
+pub fn sent(queue: &str, request: &Request) -> Operation {
     let plain =
-        |method, path: String| Sent { method, path, headers: Vec::new(), body: String::new() };
-    let with_metadata = |sent: Sent, metadata: &u32| Sent {
+        |method, path: String| Operation { method, path, headers: Vec::new(), body: String::new() };
+    let with_metadata = |sent: Operation, metadata: &u32| Operation {
         headers: vec![("x-ms-meta-step", metadata.to_string())],
         ..sent
     };
@@ -37,13 +28,13 @@ pub fn sent(queue: &str, request: &Request) -> Sent {
         }
         Request::GetAcl => plain("GET", format!("/{queue}?comp=acl")),
         Request::SetAcl(policy) => {
-            Sent { body: policies(*policy), ..plain("PUT", format!("/{queue}?comp=acl")) }
+            Operation { body: policies(*policy), ..plain("PUT", format!("/{queue}?comp=acl")) }
         }
         Request::Clear => plain("DELETE", format!("/{queue}/messages")),
         Request::Put { mark, text, delay, time_to_live } => {
             let lives = time_to_live.map_or(-1, i64::from);
             let path = format!("/{queue}/messages?visibilitytimeout={delay}&messagettl={lives}");
-            Sent { body: message(*mark, *text), ..plain("POST", path) }
+            Operation { body: message(*mark, *text), ..plain("POST", path) }
         }
         Request::Get { max, visibility } => {
             let times = format!("numofmessages={max}&visibilitytimeout={visibility}");
@@ -55,7 +46,7 @@ pub fn sent(queue: &str, request: &Request) -> Sent {
         Request::Update { held, visibility, text } => {
             let path = format!("{}&visibilitytimeout={visibility}", held_path(queue, held));
             let body = text.map(|text| message(held.mark, text)).unwrap_or_default();
-            Sent { body, ..plain("PUT", path) }
+            Operation { body, ..plain("PUT", path) }
         }
         Request::Delete(held) => plain("DELETE", held_path(queue, held)),
     }

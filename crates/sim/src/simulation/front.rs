@@ -8,9 +8,7 @@
 use super::TABLE;
 use super::credential::{Credential, Tokens};
 use super::executor::Handle;
-use super::trouble::{
-    HOST, Judged, Message, Trouble, add_token, front_options, peer, whole_answer, wrong,
-};
+use super::trouble::{HOST, Judged, Message, Trouble, front_options, peer, whole_answer, wrong};
 use crate::history::{Change, ChangeKind, Request, Response};
 use crate::http::{Answer, Sent, sent};
 use lazuli_model::Clock;
@@ -20,7 +18,7 @@ use lazuli_testkit::http::{self as client, BatchResponse, Operation};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::ACCOUNT;
 use lazuli_wire::sas::TableSas;
-use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest};
+use lazuli_wire::shared_key::{Scheme, SignedRequest};
 use std::sync::Arc;
 
 const VERSION: &str = "2019-02-02";
@@ -105,42 +103,34 @@ impl FrontClient {
                 (Operation { method: "POST", path, headers, body }, client::BATCH_CONTENT_TYPE)
             }
         };
-        let mut target = format!("{segment}{}", operation.path);
         let date = self.clock.now().rfc1123();
-        let mut builder = http::Request::builder()
-            .method(operation.method)
-            .header("host", HOST)
-            .header("x-ms-version", VERSION)
-            .header("x-ms-date", &date)
-            .header("accept", "application/json;odata=minimalmetadata")
-            .header("content-length", operation.body.len());
+        let mut headers = vec![
+            ("host", HOST.to_owned()),
+            ("x-ms-version", VERSION.to_owned()),
+            ("x-ms-date", date.clone()),
+            ("accept", "application/json;odata=minimalmetadata".to_owned()),
+            ("content-length", operation.body.len().to_string()),
+        ];
         if !content_type.is_empty() {
-            builder = builder.header("content-type", content_type);
+            headers.push(("content-type", content_type.to_owned()));
         }
-        for (name, value) in &operation.headers {
-            builder = builder.header(*name, value);
-        }
-        match credential.signing_key(&self.trouble.key) {
-            Some((scheme, key)) => {
-                let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-                let text = SignedRequest {
-                    method: operation.method,
-                    content_md5: "",
-                    content_type,
-                    date: &date,
-                    account: ACCOUNT,
-                    path,
-                    comp: query.split('&').find_map(|pair| pair.strip_prefix("comp=")),
-                };
-                let signature = text.sign(scheme, &key);
-                let authorization = Authorization::header(scheme, ACCOUNT, &signature);
-                builder = builder.header("authorization", authorization);
-            }
-            None => add_token(&mut target, &credential.token(&TOKENS, &self.trouble.key)?),
-        }
-        let (body, is_broken) = self.trouble.body(operation.body, random);
-        let message = builder.uri(target).body(body).map_err(|error| error.to_string())?;
-        Ok((message, is_broken))
+        headers.extend(operation.headers);
+        let path = format!("{segment}{}", operation.path);
+        let sign = |operation: &Operation, scheme, key: &_| {
+            let (path, query) = operation.path.split_once('?').unwrap_or((&operation.path, ""));
+            let text = SignedRequest {
+                method: operation.method,
+                content_md5: "",
+                content_type,
+                date: &date,
+                account: ACCOUNT,
+                path,
+                comp: query.split('&').find_map(|pair| pair.strip_prefix("comp=")),
+            };
+            text.sign(scheme, key)
+        };
+        let operation = Operation { path, headers, ..operation };
+        self.trouble.message(operation, credential, &TOKENS, sign, random)
     }
 }
 

@@ -3,19 +3,18 @@
 
 use super::credential::{Credential, Tokens};
 use super::executor::Handle;
-use super::trouble::{
-    HOST, Judged, Message, Trouble, add_token, front_options, peer, whole_answer, wrong,
-};
+use super::trouble::{HOST, Judged, Message, Trouble, front_options, peer, whole_answer, wrong};
 use crate::queue::history::{Request, Response};
 use crate::queue::http::{read, sent};
 use lazuli_model::Clock;
 use lazuli_queue::QueueService;
 use lazuli_server::{Front, QueueApi};
 use lazuli_table::TableService;
+use lazuli_testkit::http::Operation;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::ACCOUNT;
 use lazuli_wire::sas::QueueSas;
-use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme};
+use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -78,34 +77,25 @@ impl QueueFrontClient {
         credential: Credential,
         random: &mut Seeded,
     ) -> Result<Message, String> {
-        let sent = sent(QUEUE, request);
-        let mut target = format!("/{ACCOUNT}{}", sent.path);
+        let operation = sent(QUEUE, request);
         let mut headers = vec![
             ("host", HOST.to_owned()),
             ("x-ms-version", VERSION.to_owned()),
             ("x-ms-date", self.clock.now().rfc1123()),
-            ("content-length", sent.body.len().to_string()),
+            ("content-length", operation.body.len().to_string()),
         ];
-        headers.extend(sent.headers);
-        match credential.signing_key(&self.trouble.key) {
-            Some((scheme, key)) => {
-                let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-                let lines = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-                let version = ApiVersion::parse(VERSION).unwrap_or(ApiVersion::UNSTATED);
-                let signed =
-                    CanonicalRequest::new(sent.method, lines, ACCOUNT, path, query, version);
-                let signature = signed.sign(scheme, &key);
-                let authorization = Authorization::header(scheme, ACCOUNT, &signature);
-                headers.push(("authorization", authorization));
-            }
-            None => add_token(&mut target, &credential.token(&TOKENS, &self.trouble.key)?),
-        }
-        let (body, is_broken) = self.trouble.body(sent.body, random);
-        let mut builder = http::Request::builder().method(sent.method).uri(target);
-        for (name, value) in headers {
-            builder = builder.header(name, value);
-        }
-        Ok((builder.body(body).map_err(|error| error.to_string())?, is_broken))
+        headers.extend(operation.headers);
+        let path = format!("/{ACCOUNT}{}", operation.path);
+        let sign = |operation: &Operation, scheme, key: &_| {
+            let (path, query) = operation.path.split_once('?').unwrap_or((&operation.path, ""));
+            let lines = operation.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+            let version = ApiVersion::parse(VERSION).unwrap_or(ApiVersion::UNSTATED);
+            let text =
+                CanonicalRequest::new(operation.method, lines, ACCOUNT, path, query, version);
+            text.sign(scheme, key)
+        };
+        let operation = Operation { path, headers, ..operation };
+        self.trouble.message(operation, credential, &TOKENS, sign, random)
     }
 }
 

@@ -2,15 +2,15 @@
 //! required responses.
 
 use super::body::PiecemealBody;
-use super::credential::Credential;
+use super::credential::{Credential, Tokens};
 use super::executor::Handle;
 use http_body_util::BodyExt;
 use lazuli_server::{Accounts, FrontOptions, Peer, ResponseBody};
-use lazuli_testkit::http as client;
+use lazuli_testkit::http::{self as client, Operation};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_wire::sas::AccountSas;
-use lazuli_wire::shared_key::{Scheme, SigningKey};
+use lazuli_wire::shared_key::{Authorization, Scheme, Signature, SigningKey};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ const BROKEN_ONE_IN: usize = 12;
 pub(super) struct Trouble {
     handle: Handle,
     random: Arc<Mutex<Seeded>>,
-    pub(super) key: Arc<SigningKey>,
+    key: Arc<SigningKey>,
     /// Whether credentials may be wrong and bodies may break off.
     is_bad: Arc<AtomicBool>,
     forbidden: Arc<AtomicUsize>,
@@ -102,8 +102,34 @@ impl Trouble {
         Ok((Attempt { credential, is_covered: covers(credential), is_broken }, message))
     }
 
+    /// The request of `operation`, whose path is a whole target, with a credential, and whether its body
+    /// breaks off. `sign` is how the service signs requests.
+    pub(super) fn message(
+        &self,
+        mut operation: Operation,
+        credential: Credential,
+        tokens: &Tokens,
+        sign: impl FnOnce(&Operation, Scheme, &SigningKey) -> Signature,
+        random: &mut Seeded,
+    ) -> Result<Message, String> {
+        match credential.signing_key(&self.key) {
+            Some((scheme, key)) => {
+                let signature = sign(&operation, scheme, &key);
+                let authorization = Authorization::header(scheme, ACCOUNT, &signature);
+                operation.headers.push(("authorization", authorization));
+            }
+            None => add_token(&mut operation.path, &credential.token(tokens, &self.key)?),
+        }
+        let Operation { method, path, headers, body } = operation;
+        let (body, is_broken) = self.body(body, random);
+        let request = http::Request::builder().method(method).uri(path);
+        let request =
+            headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        Ok((request.body(body).map_err(|error| error.to_string())?, is_broken))
+    }
+
     /// A body in pieces, and whether it breaks off.
-    pub(super) fn body(&self, text: String, random: &mut Seeded) -> (PiecemealBody, bool) {
+    fn body(&self, text: String, random: &mut Seeded) -> (PiecemealBody, bool) {
         let is_broken = !text.is_empty() && self.comes(BROKEN_ONE_IN, random);
         (PiecemealBody::new(text, is_broken, &self.handle, random), is_broken)
     }
@@ -170,7 +196,7 @@ pub(super) fn account_token(
 }
 
 /// Adds the parameters of a token to the target of a request.
-pub(super) fn add_token(target: &mut String, token: &str) {
+fn add_token(target: &mut String, token: &str) {
     target.push(if target.contains('?') { '&' } else { '?' });
     target.push_str(token);
 }
