@@ -3,35 +3,34 @@
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use crate::table::api::TableApi;
-use crate::table::call::Call;
-use crate::table::operation::Operation;
 use lazuli_model::limits::{FEED_RETENTION_HOURS_MAX, FEED_RETENTION_HOURS_MIN};
 use lazuli_model::{AccountName, Feed, FeedRetention, Images, TableName};
-use lazuli_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-pub(crate) async fn handle(
+pub(crate) async fn set(
     api: &TableApi,
     account: &AccountName,
     table: &TableName,
-    call: &Call<'_>,
+    body: &[u8],
 ) -> ApiResult<Reply> {
-    match call.operation {
-        Operation::GetTableSetting => shown(api, account, table).await,
-        Operation::SetTableSetting => {
-            let feed = declared(call.body)?;
-            api.tables.set_feed(account, table, feed).await?;
-            shown(api, account, table).await
-        }
-        Operation::DeleteTableSetting => {
-            api.tables.drop_feed(account, table).await?;
-            Ok(Reply::odata(204))
-        }
-        _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
-    }
+    api.tables.set_feed(account, table, declared(body)?).await?;
+    shown(api, account, table).await
 }
 
-async fn shown(api: &TableApi, account: &AccountName, table: &TableName) -> ApiResult<Reply> {
+pub(crate) async fn remove(
+    api: &TableApi,
+    account: &AccountName,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    api.tables.drop_feed(account, table).await?;
+    Ok(Reply::odata(204))
+}
+
+pub(crate) async fn shown(
+    api: &TableApi,
+    account: &AccountName,
+    table: &TableName,
+) -> ApiResult<Reply> {
     let status = api.tables.feed(account, table).await?;
     let shown = Shown {
         images: status.feed.images.name(),

@@ -3,33 +3,28 @@
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use crate::table::api::TableApi;
-use crate::table::call::Call;
-use crate::table::operation::Operation;
 use lazuli_model::{AccountName, IndexDefinition, IndexDefinitions, IndexError, TableName};
 use lazuli_table::{IndexState, IndexStatus};
-use lazuli_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-pub(crate) async fn handle(
+pub(crate) async fn set(
     api: &TableApi,
     account: &AccountName,
     table: &TableName,
-    call: &Call<'_>,
+    body: &[u8],
 ) -> ApiResult<Reply> {
-    match call.operation {
-        Operation::GetTableSetting => shown(api, account, table, 200).await,
-        Operation::SetTableSetting => {
-            let definitions = definitions(call.body)?;
-            api.tables.declare_indexes(account, table, &definitions).await?;
-            api.tables.build_for(api.first_build_ms).await;
-            shown(api, account, table, 202).await
-        }
-        Operation::DeleteTableSetting => {
-            api.tables.declare_indexes(account, table, &IndexDefinitions::default()).await?;
-            Ok(Reply::odata(204))
-        }
-        _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
-    }
+    api.tables.declare_indexes(account, table, &definitions(body)?).await?;
+    api.tables.build_for(api.first_build_ms).await;
+    shown(api, account, table, 202).await
+}
+
+pub(crate) async fn remove(
+    api: &TableApi,
+    account: &AccountName,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    api.tables.declare_indexes(account, table, &IndexDefinitions::default()).await?;
+    Ok(Reply::odata(204))
 }
 
 pub(crate) async fn shown(

@@ -3,14 +3,13 @@
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use crate::table::api::TableApi;
-use crate::table::call::Call;
 use crate::table::index_settings;
-use crate::table::operation::Operation;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazuli_model::{AccountName, IndexName, TableName};
 use lazuli_table::{Disagreement, VerifyPage, VerifyPlace};
 use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::uri::Query;
 use serde::Serialize;
 
 /// One page of a comparison of the indexes with the entities.
@@ -18,12 +17,9 @@ pub(crate) async fn verify(
     api: &TableApi,
     account: &AccountName,
     table: &TableName,
-    call: &Call<'_>,
+    query: &Query<'_>,
 ) -> ApiResult<Reply> {
-    if call.operation != Operation::GetTableSetting {
-        return Err(ErrorCode::UnsupportedHttpVerb.into());
-    }
-    let from = call.query.get("from").map(place).transpose()?;
+    let from = query.get("from").map(place).transpose()?;
     let page = api.tables.verify_indexes(account, table, from).await?;
     Reply::json_of(200, &PageJson::of(&page))
 }
@@ -33,12 +29,9 @@ pub(crate) async fn rebuild(
     api: &TableApi,
     account: &AccountName,
     table: &TableName,
-    call: &Call<'_>,
+    query: &Query<'_>,
 ) -> ApiResult<Reply> {
-    if call.operation != Operation::SetTableSetting {
-        return Err(ErrorCode::UnsupportedHttpVerb.into());
-    }
-    let name = call.query.get("index").filter(|name| !name.is_empty());
+    let name = query.get("index").filter(|name| !name.is_empty());
     let name = name.ok_or(ErrorCode::MissingRequiredQueryParameter)?;
     let unknown = || {
         let text = format!("The table has no index '{name}'.");

@@ -3,34 +3,33 @@
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use crate::table::api::TableApi;
-use crate::table::call::Call;
-use crate::table::operation::Operation;
 use lazuli_model::{AccountName, Expiry, Property, PropertyLimits, TableName};
-use lazuli_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-pub(crate) async fn handle(
+pub(crate) async fn set(
     api: &TableApi,
     account: &AccountName,
     table: &TableName,
-    call: &Call<'_>,
+    body: &[u8],
 ) -> ApiResult<Reply> {
-    match call.operation {
-        Operation::GetTableSetting => shown(api, account, table).await,
-        Operation::SetTableSetting => {
-            let expiry = declared(call.body)?;
-            api.tables.set_expiry(account, table, &expiry).await?;
-            shown(api, account, table).await
-        }
-        Operation::DeleteTableSetting => {
-            api.tables.drop_expiry(account, table).await?;
-            Ok(Reply::odata(204))
-        }
-        _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
-    }
+    api.tables.set_expiry(account, table, &declared(body)?).await?;
+    shown(api, account, table).await
 }
 
-async fn shown(api: &TableApi, account: &AccountName, table: &TableName) -> ApiResult<Reply> {
+pub(crate) async fn remove(
+    api: &TableApi,
+    account: &AccountName,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    api.tables.drop_expiry(account, table).await?;
+    Ok(Reply::odata(204))
+}
+
+pub(crate) async fn shown(
+    api: &TableApi,
+    account: &AccountName,
+    table: &TableName,
+) -> ApiResult<Reply> {
     let expiry = api.tables.expiry(account, table).await?;
     let setting = match &expiry {
         Expiry::Seconds(seconds) => Setting { seconds: Some(*seconds), property: None },
