@@ -63,13 +63,21 @@ pub(crate) fn token(
         Ok(text) => text,
         Err(error) => return format!("{}.", sentence(error)),
     };
-    let attempts = mistakes.iter().map(|(name, make)| {
+    let signed = |made: &[&SasMake]| {
         let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
-        make(&mut lines, keys.account.name.as_str(), resource);
-        ((*name).to_owned(), lines.join("\n"))
-    });
-    let tried = mistakes.iter().map(|(name, _)| *name);
-    mismatch(&text, attempts, tried, signature, keys)
+        made.iter().for_each(|make| make(&mut lines, keys.account.name.as_str(), resource));
+        lines.join("\n")
+    };
+    mismatch(mistakes, signed, signature, keys)
+}
+
+/// Explains a token that a user delegation key should have signed, given its string to sign.
+pub(crate) fn delegated(text: Result<String, SasError>) -> String {
+    let nobody = "No user delegation key of this account signed the token.";
+    match text {
+        Ok(text) => format!("{nobody}\nThe server's string to sign is {text:?}."),
+        Err(error) => format!("{nobody} {}.", sentence(error)),
+    }
 }
 
 /// The explanation on one line of printable ASCII, for a header.
@@ -93,7 +101,9 @@ pub(crate) fn header_text(explanation: &str) -> String {
 pub(crate) type Mistake<F> = (&'static str, F);
 
 /// A mistake in the lines of a token's string to sign, given the account and the resource.
-pub(crate) type SasMistake = Mistake<fn(&mut Vec<String>, &str, &str)>;
+pub(crate) type SasMistake = Mistake<SasMake>;
+
+type SasMake = fn(&mut Vec<String>, &str, &str);
 
 const ACCOUNT_SAS_MISTAKES: &[SasMistake] = &[
     ("without the line feed at the end", |lines, _, _| drop(lines.pop())),
@@ -123,14 +133,15 @@ pub(crate) fn encode(line: &mut String) {
     *line = String::from_utf8(out).unwrap_or_default();
 }
 
-/// Looks for the mistake, or the key, that matches the signature.
-pub(crate) fn mismatch(
-    server: &str,
-    attempts: impl Iterator<Item = (String, String)>,
-    tried: impl Iterator<Item = &'static str>,
+/// Looks for the mistake, the two mistakes, or the key that match the signature. `signed` is the string
+/// that a client signs who makes these mistakes.
+pub(crate) fn mismatch<F>(
+    mistakes: &[Mistake<F>],
+    signed: impl Fn(&[&F]) -> String,
     signature: &str,
     keys: &Keyring<'_>,
 ) -> String {
+    let server = signed(&[]);
     let account = &keys.account.name;
     let mut text = format!(
         "No key of the account '{account}' made this signature.\n\
@@ -140,25 +151,32 @@ pub(crate) fn mismatch(
         text.push_str("\nThe signature is not base64 of 32 bytes.");
         return text;
     };
-    if let Some(other) = keys.other_signer(server, &signature) {
+    if let Some(other) = keys.other_signer(&server, &signature) {
         let _ = write!(
             text,
             "\nThe client signed the same string with a key of the account '{other}'."
         );
         return text;
     }
-    for (how, client) in attempts {
+    let singles = mistakes.iter().map(|(name, make)| ((*name).to_owned(), signed(&[make])));
+    let pairs = mistakes.iter().enumerate().flat_map(|(at, (name, make))| {
+        let others = mistakes.iter().skip(at + 1);
+        let signed = &signed;
+        others.map(move |(other, made)| (format!("{name} and {other}"), signed(&[make, made])))
+    });
+    for (how, client) in singles.chain(pairs) {
         if client != server && keys.signed(&client, &signature) {
             let _ = write!(text, "\nThe client signed {client:?}: {how}.");
-            text.push_str(&difference(server, &client));
+            text.push_str(&difference(&server, &client));
             return text;
         }
     }
+    let tried: Vec<_> = mistakes.iter().map(|(name, _)| *name).collect();
     let _ = write!(
         text,
-        "\nNo known mistake matches, so the key may be wrong. Tried strings {}; other \
-         accounts' keys; and pairs of these.",
-        tried.collect::<Vec<_>>().join("; ")
+        "\nNo known mistake matches, so the key may be wrong. Tried strings {}; pairs of these; and \
+         other accounts' keys.",
+        tried.join("; ")
     );
     text
 }

@@ -1,9 +1,8 @@
 //! Common mistakes of clients that sign for the Queue service.
 
 use crate::auth::credentials::Presented;
-use crate::auth::explain::{self, Mistake, SasMistake, edit, encode, mismatch};
+use crate::auth::explain::{self, Mistake, SasMistake, delegated, edit, encode, mismatch};
 use crate::auth::keyring::Keyring;
-use crate::error::sentence;
 use crate::queue::token::{Token, TokenKind};
 use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::uri::percent_decode_lenient;
@@ -17,41 +16,25 @@ pub(crate) fn shared_key<'a>(
     keys: &Keyring<'_>,
 ) -> String {
     let facts = Facts { account: keys.account.name.as_str(), presented };
-    let signed = Attempt { request: request.clone(), scheme, end: "" };
-    let singles = MISTAKES.iter().map(|one| vec![one]);
-    let pairs = MISTAKES
-        .iter()
-        .enumerate()
-        .flat_map(|(at, one)| MISTAKES.iter().skip(at + 1).map(move |other| vec![one, other]));
-    let attempts = singles.chain(pairs).map(|mistakes| {
-        let attempt = mistakes.iter().fold(signed.clone(), |made, (_, make)| make(made, &facts));
-        let names: Vec<_> = mistakes.iter().map(|(name, _)| *name).collect();
-        (names.join(" and "), attempt.text())
-    });
-    let tried = MISTAKES.iter().map(|(name, _)| *name);
-    mismatch(&signed.text(), attempts, tried, signature, keys)
+    let signed = |made: &[&Make]| {
+        let attempt = Attempt { request: request.clone(), scheme, end: "" };
+        made.iter().fold(attempt, |attempt, make| make(attempt, &facts)).text()
+    };
+    mismatch(MISTAKES, signed, signature, keys)
 }
 
 /// Explains the signature of a token for a queue.
 pub(crate) fn token(token: &Token<'_>, keys: &Keyring<'_>) -> String {
     let text = token.string_to_sign(keys.account.name.as_str());
-    match (&token.sas, text) {
-        (TokenKind::Queue(sas), text) => {
+    match &token.sas {
+        TokenKind::Queue(sas) => {
             explain::token(text, SAS_MISTAKES, token.queue, sas.signature, keys)
         }
-        (TokenKind::UserDelegation(_), Ok(text)) => {
-            format!("{NO_DELEGATION_KEY}\nThe server's string to sign is {text:?}.")
-        }
-        (TokenKind::UserDelegation(_), Err(error)) => {
-            format!("{NO_DELEGATION_KEY} {}.", sentence(error))
-        }
+        TokenKind::UserDelegation(_) => delegated(text),
     }
 }
 
-const NO_DELEGATION_KEY: &str = "No user delegation key of this account signed the token.";
-
 /// A string that a client may have signed, with its parts.
-#[derive(Clone)]
 struct Attempt<'a> {
     request: CanonicalRequest<'a>,
     scheme: Scheme,

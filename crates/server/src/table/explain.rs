@@ -1,9 +1,8 @@
 //! Common mistakes of clients that sign for the Table service.
 
 use crate::auth::credentials::Presented;
-use crate::auth::explain::{Mistake, SasMistake, edit, encode, mismatch, token};
+use crate::auth::explain::{Mistake, SasMistake, delegated, edit, encode, mismatch, token};
 use crate::auth::keyring::Keyring;
-use crate::error::sentence;
 use lazuli_wire::sas::{TableSas, UserDelegationSas};
 use lazuli_wire::shared_key::{Scheme, SignedRequest};
 use lazuli_wire::uri::percent_decode_lenient;
@@ -17,19 +16,12 @@ pub(crate) fn shared_key(
     keys: &Keyring<'_>,
 ) -> String {
     let facts = Facts { account: request.account, presented };
-    let signed = Attempt::new(request, scheme);
-    let singles = SHARED_KEY_MISTAKES.iter().map(|one| vec![one]);
-    let pairs = SHARED_KEY_MISTAKES.iter().enumerate().flat_map(|(at, one)| {
-        SHARED_KEY_MISTAKES.iter().skip(at + 1).map(move |other| vec![one, other])
-    });
-    let attempts = singles.chain(pairs).map(|mistakes| {
-        let mut attempt = signed.clone();
-        mistakes.iter().for_each(|(_, make)| make(&mut attempt, &facts));
-        let names: Vec<_> = mistakes.iter().map(|(name, _)| *name).collect();
-        (names.join(" and "), attempt.text(request.account))
-    });
-    let tried = SHARED_KEY_MISTAKES.iter().map(|(name, _)| *name);
-    mismatch(&signed.text(request.account), attempts, tried, signature, keys)
+    let signed = |made: &[&SharedKeyMake]| {
+        let mut attempt = Attempt::new(request, scheme);
+        made.iter().for_each(|make| make(&mut attempt, &facts));
+        attempt.text(request.account)
+    };
+    mismatch(SHARED_KEY_MISTAKES, signed, signature, keys)
 }
 
 /// Explains the signature of a token for a table.
@@ -40,15 +32,10 @@ pub(crate) fn table_sas(sas: &TableSas<'_>, keys: &Keyring<'_>) -> String {
 
 /// Explains the signature of a token that a user delegation key should have signed.
 pub(crate) fn user_delegation_sas(sas: &UserDelegationSas<'_>, keys: &Keyring<'_>) -> String {
-    let nobody = "No user delegation key of this account signed the token.";
-    match sas.string_to_sign(keys.account.name.as_str()) {
-        Ok(text) => format!("{nobody}\nThe server's string to sign is {text:?}."),
-        Err(error) => format!("{nobody} {}.", sentence(error)),
-    }
+    delegated(sas.string_to_sign(keys.account.name.as_str()))
 }
 
 /// A string that a client may have signed, with its parts.
-#[derive(Clone)]
 struct Attempt {
     scheme: Scheme,
     method: String,
@@ -67,9 +54,9 @@ struct Facts<'a> {
     presented: &'a Presented<'a>,
 }
 
-type SharedKeyMistake = Mistake<fn(&mut Attempt, &Facts<'_>)>;
+type SharedKeyMake = fn(&mut Attempt, &Facts<'_>);
 
-const SHARED_KEY_MISTAKES: &[SharedKeyMistake] = &[
+const SHARED_KEY_MISTAKES: &[Mistake<SharedKeyMake>] = &[
     ("in the form of the other scheme, SharedKey or SharedKeyLite", |attempt, _| {
         attempt.scheme = match attempt.scheme {
             Scheme::SharedKey => Scheme::SharedKeyLite,

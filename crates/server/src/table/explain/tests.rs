@@ -180,6 +180,19 @@ fn mistakes_in_tokens_for_tables_are_recognised() {
     }
 }
 
+/// An explanation in vain said that pairs had been tried, which was true for Shared Key alone.
+#[test]
+fn two_mistakes_in_a_token_are_recognised() {
+    let good = TABLE.string_to_sign(WELL_KNOWN_ACCOUNT).unwrap();
+    let signed = good.replace("/table/", "/").replace("T00:00:00Z", "T00%3A00%3A00Z");
+    let text = explain_table(&signed);
+    let mistakes = "without /table before the resource and with values percent-encoded";
+    assert!(text.contains(&format!("The client signed {signed:?}: {mistakes}")), "{text}");
+    let text = explain_table("something else");
+    let tried = "with a line feed at the end; pairs of these; and other accounts' keys.";
+    assert!(text.ends_with(tried), "{text}");
+}
+
 #[test]
 fn mistakes_in_tokens_for_accounts_are_recognised() {
     let account = AccountSas {
