@@ -153,6 +153,7 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(IDLE_MAX)
             .max_buf_size(HEADER_BYTES_MAX)
+            .max_header_size(HEADER_BYTES_MAX)
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service);
         connection.await.map_err(io::Error::other)

@@ -94,6 +94,8 @@ impl ListenOptions {
             .timer(TokioTimer::new())
             .header_read_timeout(self.header_read_timeout)
             .max_buf_size(self.header_bytes_max)
+            // The buffer alone would let a head pass that arrives at once and is up to twice as large.
+            .max_header_size(self.header_bytes_max)
             // A client may half-close the connection and still wait for the response.
             .half_close(true)
             .auto_date_header(true);

@@ -137,6 +137,20 @@ fn a_client_that_asks_first_is_refused_before_it_sends() {
     assert_eq!(ask(Request::new("POST", "/my_table")), 400);
 }
 
+/// A head that arrived at once was refused at about 100,000 bytes, not at 64 KiB.
+#[test]
+fn a_head_is_bounded_to_the_byte() {
+    let lazuli = Lazuli::empty();
+    let start = "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: ";
+    let status = |bytes: usize| {
+        let head = format!("{start}{}\r\n\r\n", "x".repeat(bytes - start.len() - 4));
+        lazuli.send_raw(head.as_bytes()).status
+    };
+    assert_eq!(status(64 * 1024), 403);
+    assert_eq!(status(64 * 1024 + 1), 431);
+    assert_eq!(status(80 * 1024), 431);
+}
+
 /// The response to an unreadable request also has a body and an id, which the log contains.
 #[test]
 fn a_request_that_cannot_be_read_is_answered_with_an_id() {
