@@ -9,7 +9,7 @@ use clap::Args;
 use lazuli_cli::Exit;
 use lazuli_cli::failure::usage;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// How long one probe may take.
@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: &HealthArguments) -> Result<Exit> {
         Some(url) => url.clone(),
         None => url_of(std::env::var("LAZULI_ADMIN").ok().as_deref())?,
     };
-    let authority = authority(&url)?;
+    let authority = Authority::of(&url)?;
     let path = if arguments.live { "/healthz" } else { "/readyz" };
     let deadline = Instant::now() + Duration::from_secs(arguments.wait.into());
     loop {
-        let answer = ask(authority, path);
+        let answer = ask(&authority, path);
         if matches!(&answer, Ok(answer) if answer.status == 200) || Instant::now() >= deadline {
             return Ok(report(answer, &url));
         }
@@ -90,15 +90,48 @@ fn url_of(admin: Option<&str>) -> Result<String> {
     }
 }
 
-/// `host:port` of a URL.
-fn authority(url: &str) -> Result<&str> {
-    let rest = url.strip_prefix("http://").ok_or_else(|| {
-        usage(
-            format!("--url '{url}' is not an http:// URL"),
-            "give the address of the admin listener, such as http://127.0.0.1:10003",
-        )
-    })?;
-    Ok(rest.split('/').next().unwrap_or(rest))
+/// Where to connect, and the name to ask for.
+#[derive(Debug, PartialEq, Eq)]
+struct Authority<'u> {
+    text: &'u str,
+    host: &'u str,
+    port: u16,
+}
+
+impl<'u> Authority<'u> {
+    fn of(url: &'u str) -> Result<Self> {
+        let parse = || {
+            let text = url.strip_prefix("http://")?.split('/').next()?;
+            // The colons of an IPv6 address are in brackets.
+            let (host, port) = match text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'))
+            {
+                Some((host, port)) => (host, port.parse().ok()?),
+                None => (text, 80),
+            };
+            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            let host = bare.unwrap_or(host);
+            (!host.is_empty()).then_some(Self { text, host, port })
+        };
+        parse().ok_or_else(|| {
+            usage(
+                format!("--url '{url}' is not an http:// URL"),
+                "give the address of the admin listener, such as http://127.0.0.1:10003",
+            )
+        })
+    }
+
+    /// Connects to the first address of the host that accepts: a name such as localhost may have one on
+    /// which nobody listens.
+    fn connect(&self) -> io::Result<TcpStream> {
+        let mut refused = io::ErrorKind::NotFound.into();
+        for address in (self.host, self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
 }
 
 struct Answer {
@@ -106,13 +139,12 @@ struct Answer {
     body: String,
 }
 
-fn ask(authority: &str, path: &str) -> io::Result<Answer> {
-    let addresses: Vec<SocketAddr> = authority.to_socket_addrs()?.collect();
-    let first = addresses.first().ok_or(io::ErrorKind::NotFound)?;
-    let mut stream = TcpStream::connect_timeout(first, PATIENCE)?;
+fn ask(authority: &Authority<'_>, path: &str) -> io::Result<Answer> {
+    let mut stream = authority.connect()?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    let host = authority.text;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
@@ -141,8 +173,17 @@ mod tests {
 
     #[test]
     fn answers_and_urls_are_taken_apart() {
-        assert_eq!(authority("http://localhost:7/x").unwrap(), "localhost:7");
-        assert!(authority("https://localhost:7").is_err());
+        let parts = |url: &'static str| {
+            Authority::of(url).map(|found| (found.text, found.host, found.port)).ok()
+        };
+        assert_eq!(parts("http://localhost:7/x"), Some(("localhost:7", "localhost", 7)));
+        assert_eq!(parts("http://[::1]:7"), Some(("[::1]:7", "::1", 7)));
+        assert_eq!(parts("http://[::1]"), Some(("[::1]", "::1", 80)));
+        assert_eq!(parts("http://db"), Some(("db", "db", 80)));
+        for bad in ["https://localhost:7", "localhost:7", "http://", "http://:7", "http://db:70000"]
+        {
+            assert_eq!(parts(bad), None, "{bad}");
+        }
         let answer = parse("HTTP/1.1 503 Service Unavailable\r\nA: b\r\n\r\nbody\n").unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (503, "body\n"));
         assert!(parse("220 ready").is_none() && parse("HTTP/1.1 x\r\n\r\n").is_none());

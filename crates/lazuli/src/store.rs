@@ -11,6 +11,7 @@ use lazuli_engine::{Engine, Limits, Revision};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_meter::Source;
 use lazuli_model::limits::REQUEST_MS_MAX;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -84,27 +85,33 @@ pub(crate) async fn open_shared(
 }
 
 fn open_local(data: &Path, options: LocalOptions) -> Result<ReopeningEngine> {
-    ReopeningEngine::open(data, options).map_err(|error| {
-        let advice = match &error {
-            OpenError::Locked { .. } => {
-                "another lazuli uses this directory; stop it, or choose another one with --data"
-            }
-            OpenError::NewerFormat { .. } => "use the newer lazuli version that wrote it",
-            OpenError::NotLazuli { .. } => "choose an empty or new directory with --data",
-            OpenError::Corrupt { .. } => {
-                "the data is damaged: check the disk, restore the directory from a copy, or use \
-                 another one with --data"
-            }
-            _ => {
-                "check that this user may create the directory given with --data and write there, and \
-                 that its disk has free space"
-            }
-        };
-        match error {
-            OpenError::NotLazuli { .. } => usage(chain(&error), advice),
-            _ => with_hint(chain(&error), advice),
+    ReopeningEngine::open(data, options).map_err(refusal)
+}
+
+/// Why the data directory cannot be opened, and what to do.
+fn refusal(error: OpenError) -> anyhow::Error {
+    let advice = match &error {
+        OpenError::Locked { .. } => {
+            "another lazuli uses this directory; stop it, or choose another one with --data"
         }
-    })
+        OpenError::NewerFormat { .. } => "use the newer lazuli version that wrote it",
+        OpenError::NotLazuli { .. } => "choose an empty or new directory with --data",
+        OpenError::Corrupt { .. } => {
+            "the data is damaged: check the disk, restore the directory from a copy, or use \
+             another one with --data"
+        }
+        _ => {
+            "check that this user may create the directory given with --data and write there, and \
+             that its disk has free space"
+        }
+    };
+    match &error {
+        OpenError::NotLazuli { .. } => usage(chain(&error), advice),
+        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            usage(chain(&error), advice)
+        }
+        _ => with_hint(chain(&error), advice),
+    }
 }
 
 #[cfg(feature = "postgres")]
@@ -237,6 +244,18 @@ fn engine_options(settings: &Settings) -> LocalOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazuli_cli::Exit;
+    use lazuli_cli::failure::exit_of;
+
+    /// O-6.5: a restart would not help. It ended with 1.
+    #[test]
+    fn a_directory_that_this_user_may_not_use_is_wrong_usage() {
+        let exit = |kind: io::ErrorKind| {
+            exit_of(&refusal(OpenError::Io { dir: "d".into(), source: kind.into() }))
+        };
+        assert_eq!(exit(io::ErrorKind::PermissionDenied), Exit::Usage);
+        assert_eq!(exit(io::ErrorKind::StorageFull), Exit::Failed);
+    }
 
     /// K-3.6
     #[test]
