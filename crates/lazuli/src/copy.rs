@@ -3,6 +3,7 @@
 mod report;
 mod state;
 
+use crate::pace::RuntimePace;
 use crate::stores;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -117,7 +118,8 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
         state.save(&progress)?;
     }
     let clock = Arc::new(SystemClock);
-    let mut transfer = Transfer::new(source.clone(), target.clone(), clock, progress);
+    let transfer = Transfer::new(source.clone(), target.clone(), clock, progress);
+    let mut transfer = transfer.with_pace(Arc::new(RuntimePace::new()));
     let copied = transfer_all(&mut transfer, state.as_mut(), &report).await;
     if let Some(state) = &state {
         state.save(&transfer.progress)?;

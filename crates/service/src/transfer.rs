@@ -9,6 +9,7 @@
 //! moments, which the target's server carries out when it starts.
 
 use crate::scan::key_range;
+use lazuli_engine::retry::{Attempt, Budget, GiveWay, Pace, retry};
 use lazuli_engine::{
     Commit, CommitError, Direction, Engine, EngineError, Key, Revision, Scan, ScanEnd, View, Visit,
     Write,
@@ -23,8 +24,8 @@ use std::sync::Arc;
 /// Maximum entries and bytes copied in one commit, if the target accepts that many.
 const ROWS_MAX: usize = 1024;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How often a commit is tried when its errors are not its own fault.
-const TRIES: usize = 8;
+/// How long a commit is repeated whose errors are not its own fault: long enough for a store that fails over.
+const PATIENCE: Budget = Budget { attempts_max: 32, ms_max: 60_000, pause_ms_max: 1_000 };
 /// Keys of differences that are kept.
 const DIFFERENCES_KEPT: usize = 10;
 
@@ -62,6 +63,7 @@ pub struct Transfer {
     from: Arc<dyn Engine>,
     to: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
+    pace: Arc<dyn Pace>,
     view: Option<Arc<dyn View>>,
     pub progress: Progress,
 }
@@ -82,7 +84,12 @@ impl Transfer {
         clock: Arc<dyn Clock>,
         progress: Progress,
     ) -> Self {
-        Self { from, to, clock, view: None, progress }
+        Self { from, to, clock, pace: Arc::new(GiveWay), view: None, progress }
+    }
+
+    /// The same copy, waiting with `pace` before it retries a commit.
+    pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
+        Self { pace, ..self }
     }
 
     /// Copies some entries.
@@ -122,21 +129,26 @@ impl Transfer {
         }
         let rebuilt: Vec<Row> = rows.iter().filter_map(rebuilding).collect();
         let is_copied = |row: &&Row| !rebuilt.iter().any(|other| other.key == row.key);
-        let mut tries = 0;
-        loop {
-            let put = |row: &Row| Write::Put(Key::from(row.key.clone()), row.value.clone().into());
+        let put = |row: &Row| Write::Put(Key::from(row.key.clone()), row.value.clone().into());
+        let commit = || {
             let not_before = Revision(self.clock.now().ticks());
             let writes = rows.iter().filter(is_copied).chain(&rebuilt).map(put).collect();
-            let commit = Commit::new(not_before, writes);
-            tries += 1;
-            match self.to.commit(commit).await {
-                Ok(_) => return Ok(()),
+            self.to.commit(Commit::new(not_before, writes))
+        };
+        let written = retry(&*self.pace, PATIENCE, || async {
+            match commit().await {
                 // Repeating it does no harm.
-                Err(CommitError::Conflict | CommitError::Busy | CommitError::Undetermined(_))
-                    if tries < TRIES => {}
-                Err(error) => return Err(TransferError::Write(error)),
+                Err(CommitError::Conflict | CommitError::Busy | CommitError::Undetermined(_)) => {
+                    Attempt::Again
+                }
+                written => Attempt::Done(written),
             }
-        }
+        });
+        let written = match written.await {
+            Some(written) => written,
+            None => commit().await,
+        };
+        written.map(drop).map_err(TransferError::Write)
     }
 
     fn rows_max(&self) -> usize {

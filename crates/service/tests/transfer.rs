@@ -8,7 +8,9 @@ use lazuli_engine::{
 };
 use lazuli_layout::key;
 use lazuli_model::{Clock, SystemClock};
-use lazuli_service::transfer::{Comparison, Progress, Step, Transfer, compare, is_empty};
+use lazuli_service::transfer::{
+    Comparison, Progress, Step, Transfer, TransferError, compare, is_empty,
+};
 use lazuli_testkit::layer::{Layer, Layered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -173,5 +175,42 @@ async fn a_target_that_stumbles_gets_everything_once() {
     let mut transfer =
         Transfer::new(from.clone(), Arc::new(shaky), Arc::new(SystemClock), Progress::default());
     while transfer.step().await.unwrap() == Step::More {}
+    assert_eq!(compared(&*from, &*to).await.differences(), 0);
+}
+
+/// Refuses the first commits.
+struct Busy {
+    inner: Arc<MemoryEngine>,
+    refusals: AtomicU64,
+}
+
+impl Layer for Busy {
+    fn below(&self) -> &dyn Engine {
+        &*self.inner
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        let is_refused = |left: u64| left.checked_sub(1);
+        match self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_refused) {
+            Ok(_) => Box::pin(std::future::ready(Err(CommitError::Busy))),
+            Err(_) => self.inner.commit(commit),
+        }
+    }
+}
+
+/// It gave up after eight attempts, all made at once.
+#[tokio::test]
+async fn a_target_that_is_busy_is_waited_for_and_not_for_ever() {
+    let (from, to) = (source().await, target());
+    let copy = async |refusals| {
+        let busy = Busy { inner: to.clone(), refusals: AtomicU64::new(refusals) };
+        let to = Arc::new(Layered::new(busy));
+        let clock = Arc::new(SystemClock);
+        let mut transfer = Transfer::new(from.clone(), to, clock, Progress::default());
+        while transfer.step().await? == Step::More {}
+        Ok::<_, TransferError>(())
+    };
+    assert!(matches!(copy(u64::MAX).await, Err(TransferError::Write(CommitError::Busy))));
+    copy(20).await.unwrap();
     assert_eq!(compared(&*from, &*to).await.differences(), 0);
 }
