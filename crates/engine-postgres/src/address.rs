@@ -37,6 +37,8 @@ pub enum AddressError {
     NoHost { shown: String },
     #[error("the address '{shown}' names no user")]
     NoUser { shown: String },
+    #[error("a host of the address '{shown}' has an @")]
+    BadHost { shown: String },
     #[error("'{mode}' is no sslmode")]
     BadSslMode { mode: String },
     #[error("of sslcert and sslkey, one is missing")]
@@ -53,6 +55,9 @@ impl AddressError {
         match self {
             Self::NoUser { .. } => "name the user: postgres://lazuli@host/database",
             Self::NoHost { .. } => "name the host: postgres://lazuli@host/database",
+            Self::BadHost { .. } => {
+                "in a password, write @ as %40, or put the password into --engine-password-file"
+            }
             Self::BadSslMode { .. } => {
                 "sslmode is one of disable, prefer, require, verify-ca and verify-full"
             }
@@ -78,6 +83,11 @@ impl Address {
         })?;
         if config.get_hosts().is_empty() {
             return Err(AddressError::NoHost { shown });
+        }
+        // The password ends at the first @: what it has after that would be shown as a host.
+        let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(has_at) {
+            return Err(AddressError::BadHost { shown });
         }
         if config.get_user().is_none() {
             return Err(AddressError::NoUser { shown });
@@ -142,6 +152,7 @@ impl fmt::Display for Address {
             let comma = if index == 0 { "" } else { "," };
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
             match host {
+                Host::Tcp(name) if name.contains(':') => write!(f, "{comma}[{name}]:{port}")?,
                 Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
                 #[cfg(unix)]
                 Host::Unix(path) => write!(f, "{comma}{}:{port}", path.display())?,
@@ -158,18 +169,27 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A URL's text with anything that looks like a password replaced.
+/// A URL's text with anything that may be a password replaced.
+///
+/// It is shown for what is no address, too: what comes before the last `@` may be the password of somebody who
+/// did not know that `/`, `?` and `@` must be written as `%2F`, `%3F` and `%40` in it.
 pub fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let (authority, tail) = match rest.find(['/', '?']) {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
+    let place = rest.rfind('@').map_or(0, |at| at + 1);
+    let (user, place) = rest.split_at(place);
+    let user = match user.split_once(':') {
+        Some((name, _)) => format!("{name}:***@"),
+        None => user.to_owned(),
     };
-    let Some((user, hosts)) = authority.rsplit_once('@') else { return text.to_owned() };
-    match user.split_once(':') {
-        Some((name, _)) => format!("{scheme}://{name}:***@{hosts}{tail}"),
-        None => text.to_owned(),
-    }
+    let Some((place, query)) = place.split_once('?') else {
+        return format!("{scheme}://{user}{place}");
+    };
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if name.eq_ignore_ascii_case("password") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
+    let query: Vec<String> = query.split('&').map(hide).collect();
+    format!("{scheme}://{user}{place}?{}", query.join("&"))
 }
 
 #[cfg(test)]
@@ -182,8 +202,18 @@ mod tests {
         assert!(address.has_password());
         assert_eq!(address.to_string(), "postgres://db1:5432,db2:6432/data");
         assert!(!format!("{address:?}").contains("secret"));
-        assert_eq!(without_password("postgres://u:p@h/d"), "postgres://u:***@h/d");
-        assert_eq!(without_password("postgres://u@h:1/d"), "postgres://u@h:1/d");
+        for (text, shown) in [
+            ("postgres://u:p@h/d", "postgres://u:***@h/d"),
+            ("postgres://u@h:1/d", "postgres://u@h:1/d"),
+            ("postgres://h/d?user=u&password=p&a=b", "postgres://h/d?user=u&password=***&a=b"),
+            ("postgres://u:p/a?s@s@h/d?a=b", "postgres://u:***@h/d?a=b"),
+            ("tikv://pd1:2379,pd2", "tikv://pd1:2379,pd2"),
+            ("some/directory", "some/directory"),
+        ] {
+            assert_eq!(without_password(text), shown);
+        }
+        let sixth = Address::parse("postgres://u@[::1]:7/d").unwrap();
+        assert_eq!(sixth.to_string(), "postgres://[::1]:7/d");
     }
 
     #[test]
@@ -191,6 +221,9 @@ mod tests {
         let refused = |text| Address::parse(text).unwrap_err();
         assert!(matches!(refused("postgres:///data"), AddressError::NoHost { .. }));
         assert!(matches!(refused("postgres://db1/data"), AddressError::NoUser { .. }));
+        let raw = refused("postgres://u:se@cret@h/d");
+        assert!(matches!(raw, AddressError::BadHost { .. }));
+        assert!(!raw.to_string().contains("cret"), "{raw}");
         let mode = refused("postgres://u@h/d?sslmode=maybe");
         assert!(matches!(mode, AddressError::BadSslMode { .. }));
         let half = refused("postgres://u@h/d?sslmode=require&sslcert=here.pem");

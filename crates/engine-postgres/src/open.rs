@@ -42,10 +42,14 @@ pub enum OpenError {
     Unsafe { address: String, setting: &'static str },
     #[error("{address} has a table {table} that was not created by lazuli")]
     NotLazuli { address: String, table: &'static str },
+    #[error("there is no schema {schema} at {address}, and this user cannot create it: {reason}")]
+    NoSchema { address: String, schema: String, reason: String },
     #[error("{address} holds no data of lazuli")]
     Empty { address: String },
     #[error("{address} has tables of lazuli, but no {missing}")]
     Incomplete { address: String, missing: &'static str },
+    #[error("at {address} this user has no right to {right} {table}")]
+    NoRight { address: String, right: String, table: String },
     #[error(
         "{address} holds data of format {found}; this version of lazuli knows up to {FORMAT_VERSION}"
     )]
@@ -71,11 +75,18 @@ impl OpenError {
             Self::NotLazuli { .. } => {
                 "use a database or a schema of its own: postgres://user@host/database?schema=lazuli"
             }
+            Self::NoSchema { .. } => {
+                "as the owner of the database: create schema NAME authorization USER"
+            }
             Self::Empty { .. } => {
                 "check the database and the schema of the address; lazuli serve --engine creates the tables"
             }
             Self::Incomplete { .. } => {
                 "restore the whole backup: a dump of single tables leaves out what belongs to them"
+            }
+            Self::NoRight { .. } => {
+                "as the owner of the tables: grant select, insert, update, delete on lazuli_kv, lazuli_gone, \
+                 lazuli_meta to this user; grant execute on function lazuli_commit to it"
             }
             Self::NewerFormat { .. } => "use the newer lazuli version that wrote it",
             Self::ClockDiffers { .. } => "set both clocks, for example with NTP",
@@ -116,6 +127,7 @@ impl PostgresEngine {
             true => create_or_recognize(&session, options.address.schema(), &address).await?,
             false => recognize(&session, &address).await?,
         };
+        check_rights(&session, options.creates, &address).await?;
         Ok((engine, Opened { cluster, ..opened }))
     }
 }
@@ -214,8 +226,12 @@ async fn create_or_recognize(
         let there = "select to_regnamespace($1) is not null";
         let there = client.query_one(there, &[&schema]).await.map_err(failed)?;
         if !there.get::<_, bool>(0) {
-            let create = format!("create schema {schema}");
-            client.batch_execute(&create).await.map_err(failed)?;
+            let create = client.batch_execute(&format!("create schema {schema}")).await;
+            create.map_err(|error| OpenError::NoSchema {
+                address: address.to_owned(),
+                schema: schema.to_owned(),
+                reason: chain(&error),
+            })?;
         }
     }
     if !is_created(session, address).await? {
@@ -241,10 +257,11 @@ async fn is_created(session: &Session, address: &str) -> Result<bool, OpenError>
     let there = "select to_regclass('lazuli_meta') is not null, to_regclass('lazuli_kv') is not null, \
                  to_regclass('lazuli_gone') is not null, to_regproc('lazuli_commit') is not null";
     let row = session.client.query_one(there, &[]).await.map_err(|e| failed(address, &e))?;
-    match (row.get(0), row.get(1)) {
-        (false, false) => return Ok(false),
-        (false, true) => return Err(not_lazuli(address, "lazuli_kv")),
-        (true, _) => {}
+    match (row.get(0), row.get(1), row.get(2)) {
+        (false, false, false) => return Ok(false),
+        (false, true, _) => return Err(not_lazuli(address, "lazuli_kv")),
+        (false, false, true) => return Err(not_lazuli(address, "lazuli_gone")),
+        (true, ..) => {}
     }
     // A foreign table of this name is reported before anything is found missing.
     check_format(session, address).await?;
@@ -273,6 +290,27 @@ async fn check_format(session: &Session, address: &str) -> Result<String, OpenEr
     match found.parse::<u32>() {
         Ok(format) if format <= FORMAT_VERSION => Ok(cluster),
         _ => Err(OpenError::NewerFormat { address: address.to_owned(), found }),
+    }
+}
+
+/// Fails if the user lacks a right that only some later operation would miss: a gateway that can only read would
+/// answer every write with an error. Whoever only looks needs no more than to read.
+async fn check_rights(session: &Session, writes: bool, address: &str) -> Result<(), OpenError> {
+    let missing = "select * from (select p, t \
+                   from (values ('lazuli_kv'), ('lazuli_gone'), ('lazuli_meta')) tables (t), \
+                   (values ('select'), ('insert'), ('update'), ('delete')) rights (p) \
+                   where not has_table_privilege(t, p) \
+                   and (p = 'select' and t = 'lazuli_kv' or $1 and (p, t) not in \
+                   (('insert', 'lazuli_meta'), ('delete', 'lazuli_meta'))) \
+                   union all select 'execute', 'lazuli_commit' \
+                   where $1 and not has_function_privilege(to_regproc('lazuli_commit'), 'execute')) missing";
+    let rows = session.client.query(missing, &[&writes]).await.map_err(|e| failed(address, &e))?;
+    match rows.first() {
+        None => Ok(()),
+        Some(row) => {
+            let (right, table) = (row.get(0), row.get(1));
+            Err(OpenError::NoRight { address: address.to_owned(), right, table })
+        }
     }
 }
 

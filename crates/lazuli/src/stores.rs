@@ -120,15 +120,13 @@ async fn open_shared(address: &str, role: Role, password_file: Option<&Path>) ->
 }
 
 /// A store without its password, to be printed.
+#[cfg(feature = "postgres")]
+pub(crate) use lazuli_engine_postgres::without_password as shown;
+
+/// A store, to be printed: without PostgreSQL no address has a password.
+#[cfg(not(feature = "postgres"))]
 pub(crate) fn shown(store: &str) -> String {
-    let Some((scheme, rest)) = store.split_once("://") else { return store.to_owned() };
-    match rest.split_once('@') {
-        Some((user, rest)) => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}@{rest}")
-        }
-        None => store.to_owned(),
-    }
+    store.to_owned()
 }
 
 #[cfg(test)]
@@ -145,9 +143,14 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "postgres")]
     #[test]
     fn no_password_is_shown() {
-        assert_eq!(shown("postgres://me:secret@db/x?a=b"), "postgres://me@db/x?a=b");
+        assert_eq!(shown("postgres://me:secret@db/x?a=b"), "postgres://me:***@db/x?a=b");
+        assert_eq!(
+            shown("postgres://db/x?user=me&password=secret"),
+            "postgres://db/x?user=me&password=***"
+        );
         assert_eq!(shown("postgres://me@db/x"), "postgres://me@db/x");
         assert_eq!(shown("tikv://pd1:2379,pd2:2379"), "tikv://pd1:2379,pd2:2379");
         assert_eq!(shown("some/directory"), "some/directory");

@@ -188,6 +188,12 @@ fn what_contradicts_a_shared_store_is_explained() {
         "--engine-password-file",
     );
     assert!(!said.contains("secret"), "{said}");
+    let said = check_wrong("postgres://h/d?user=u&password=secret", &[], "has a password", "-file");
+    assert!(!said.contains("secret"), "{said}");
+    let said =
+        check_wrong("postgres://h/d?user=u&password=secret&colour=blue", &[], "not an address", "");
+    assert!(!said.contains("secret"), "{said}");
+    check_wrong("postgres://u:se@cret@h/d", &[], "has an @", "%40");
     check_wrong("mysql://secret@h/d", &[], "not the address of a store", "postgres://");
     check_wrong("postgres://h/d", &[], "names no user", "postgres://lazuli@host");
     check_wrong("postgres://u@h/d?colour=blue", &[], "not an address", "schema=");
@@ -228,6 +234,9 @@ fn store_that_cannot_be_used_is_explained() {
     sql("create schema foreign_2; create table foreign_2.lazuli_meta (id int)");
     let foreign = in_name_space(&address, "foreign_2");
     check_refused(&foreign, unsafe_store, "lazuli_meta that was not created", "schema=");
+    sql("create schema foreign_3; create table foreign_3.lazuli_gone (id int)");
+    let foreign = in_name_space(&address, "foreign_3");
+    check_refused(&foreign, unsafe_store, "lazuli_gone that was not created", "schema=");
     let half = in_name_space(&address, "half");
     drop(start(&half, unsafe_store));
     sql("drop function half.lazuli_commit");
@@ -235,9 +244,23 @@ fn store_that_cannot_be_used_is_explained() {
     sql("create role guest login; create schema closed");
     let guest = in_name_space(&address.replace("lazuli@", "guest@"), "closed");
     check_refused(&guest, unsafe_store, "no schema has been selected", "create tables");
+    let guest = in_name_space(&address.replace("lazuli@", "guest@"), "missing");
+    check_refused(&guest, unsafe_store, "no schema missing", "create schema");
     let guest = in_name_space(&address.replace("lazuli@", "guest@"), "half");
     sql("grant usage on schema half to guest");
     check_refused(&guest, unsafe_store, "permission denied for table lazuli_meta", "to use those");
+    // Rights that only later operations would miss: the first deletion, the first of several writes.
+    let guest = in_name_space(&address.replace("lazuli@", "guest@"), "granted");
+    drop(start(&in_name_space(&address, "granted"), unsafe_store));
+    sql("grant usage on schema granted to guest; \
+         grant select, update on granted.lazuli_meta to guest; \
+         grant select, insert, update, delete on granted.lazuli_kv to guest; \
+         revoke execute on function granted.lazuli_commit from public");
+    check_refused(&guest, unsafe_store, "no right to select lazuli_gone", "grant select");
+    sql("grant select, insert, update, delete on granted.lazuli_gone to guest");
+    check_refused(&guest, unsafe_store, "no right to execute lazuli_commit", "grant execute");
+    sql("grant execute on function granted.lazuli_commit to guest");
+    drop(start(&guest, unsafe_store));
 }
 
 /// A password from a file and from the environment.
