@@ -39,6 +39,8 @@ pub struct PlanReport {
     /// What a page of this kind, and one of Azure's kind, is likely to examine and return here.
     pub estimate: Option<Estimate>,
     pub azure_estimate: Option<Estimate>,
+    /// Whether the client may read only part of the table. What others have read of it is not shown.
+    pub is_part: bool,
 }
 
 /// The keys of one read: those in both intervals, between two positions.
@@ -88,7 +90,7 @@ impl TableService {
             Some(access) => PlanReport {
                 kind: PlanKind::Index,
                 index: Some(access.used(0)),
-                estimate: self.statistics.estimate(id, PlanKind::Index),
+                estimate: self.estimate(id, PlanKind::Index, query),
                 ..report
             },
             None => report,
@@ -126,10 +128,16 @@ impl TableService {
             micros: 0,
             estimate: match keys {
                 Some(keys) => Some(Estimate::of_keys(keys)),
-                None => self.statistics.estimate(id, plan.kind),
+                None => self.estimate(id, plan.kind, query),
             },
-            azure_estimate: self.statistics.estimate(id, azure),
+            azure_estimate: self.estimate(id, azure, query),
+            is_part: query.bounds.is_part(),
         }
+    }
+
+    /// What pages of this kind have read of the table, for clients that may read all of it.
+    fn estimate(&self, id: TableId, kind: PlanKind, query: &EntityQuery) -> Option<Estimate> {
+        self.statistics.estimate(id, kind).filter(|_| !query.bounds.is_part())
     }
 }
 

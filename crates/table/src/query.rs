@@ -100,6 +100,13 @@ pub struct KeyBounds {
     pub end: Option<(String, Option<String>)>,
 }
 
+impl KeyBounds {
+    /// Whether they leave anything out.
+    pub fn is_part(&self) -> bool {
+        self.start.is_some() || self.end.is_some()
+    }
+}
+
 /// How a page ended, and what it cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryEnd {

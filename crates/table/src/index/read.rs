@@ -51,7 +51,8 @@ pub(crate) async fn read_by_index(
     let within: Vec<KeyRange> = within.collect::<Result<_, CorruptRecord>>()?;
     let entries = match access {
         Access::Stream(tree) => {
-            let mut stream = Stream::from(tree);
+            let end = within.last().map(|range| range.end.as_slice()).unwrap_or_default();
+            let mut stream = Stream::before(end, tree);
             for range in &within {
                 if !follow(view, table, &mut stream, range, page).await? {
                     break;

@@ -65,20 +65,22 @@ pub(crate) struct Cursor {
     entries: u64,
 }
 
-impl From<Tree<'_>> for Stream {
-    fn from(tree: Tree<'_>) -> Self {
-        let rows_max = (BUFFERED_MAX / tree.leaves().max(1)).clamp(1, ROWS_MAX);
-        Self::new(tree, rows_max)
-    }
+/// What all streams of a query share.
+#[derive(Clone, Copy)]
+struct Bounds<'e> {
+    /// The first entity that the query may not read.
+    end: &'e [u8],
+    rows_max: usize,
 }
 
 impl Cursor {
-    fn new(leaf: Leaf<'_>, rows_max: usize) -> Self {
+    fn new(leaf: Leaf<'_>, Bounds { end, rows_max }: Bounds<'_>) -> Self {
         let range = with_prefix(leaf.prefix.clone());
+        let end = [leaf.prefix.as_slice(), end].concat();
         Self {
             prefix: leaf.prefix,
             read: VecDeque::new(),
-            rest: Some(KeyRange::new(range.start, range.end)),
+            rest: Some(KeyRange::new(range.start, range.end.min(end))),
             rows: FIRST_ROWS.min(rows_max),
             rows_max,
             entries: 0,
@@ -128,12 +130,18 @@ impl Merged {
 }
 
 impl Stream {
-    fn new(tree: Tree<'_>, rows_max: usize) -> Self {
+    /// The entities before `end` that `tree` names.
+    pub(crate) fn before(end: &[u8], tree: Tree<'_>) -> Self {
+        let rows_max = (BUFFERED_MAX / tree.leaves().max(1)).clamp(1, ROWS_MAX);
+        Self::new(tree, Bounds { end, rows_max })
+    }
+
+    fn new(tree: Tree<'_>, bounds: Bounds<'_>) -> Self {
         let all = |parts: Vec<Tree<'_>>| {
-            parts.into_iter().map(|part| Self::new(part, rows_max)).collect::<Vec<_>>()
+            parts.into_iter().map(|part| Self::new(part, bounds)).collect::<Vec<_>>()
         };
         match tree {
-            Tree::Leaf(leaf) => Self::Leaf(Cursor::new(leaf, rows_max)),
+            Tree::Leaf(leaf) => Self::Leaf(Cursor::new(leaf, bounds)),
             Tree::And(parts) => Self::And(all(parts)),
             Tree::Or(parts) => Self::Or(Merged::new(all(parts))),
         }

@@ -1,12 +1,14 @@
 //! What each mutation does, and under which condition.
 
 use crate::fixture::{Fault, Fixture, compare, mutation, properties, version};
+use lazuli_engine::{Limits, MemoryOptions};
 use lazuli_model::{
-    Clock, EntityError, EntityKey, IfMatch, Operator, Properties, Timestamp, Value,
+    Clock, EntityError, EntityKey, Feed, FeedRetention, IfMatch, Images, Operator, Properties,
+    Timestamp, Value,
 };
 use lazuli_table::MutationKind::{self, Delete, Insert, InsertOrMerge, InsertOrReplace};
 use lazuli_table::MutationKind::{Merge, Replace};
-use lazuli_table::{DeleteWhere, KeyBounds, Mutation, TableError};
+use lazuli_table::{DeleteWhere, EntityQuery, KeyBounds, Mutation, TableError};
 use std::borrow::Cow;
 
 const KEY: (&str, &str) = ("p", "r");
@@ -270,4 +272,32 @@ async fn a_deletion_by_filter_ends_within_its_time() {
         }
     }
     assert!(deleted == 600 && calls > 1, "{deleted} in {calls}");
+}
+
+/// X-1.4: a deletion by filter is cut into commits that fit, however large what a feed records of each entity.
+#[tokio::test]
+async fn a_deletion_of_large_entities_fits_with_what_the_feed_records() {
+    let limits = Limits { commit_bytes_max: 32 * 1024 * 1024, ..Limits::DEFAULT };
+    let fixture = Fixture::with_options(MemoryOptions { limits, ..MemoryOptions::default() }).await;
+    // Almost 1 MiB as UTF-16, and half as much again as it is stored.
+    let text = "中".repeat(32_000);
+    let names: Vec<String> = (0..15).map(|number| format!("L{number}")).collect();
+    let pairs: Vec<_> =
+        names.iter().map(|name| (name.as_str(), Value::String(text.as_str().into()))).collect();
+    for row in 10..40 {
+        fixture.mutate(Insert, ("p", &row.to_string()), &pairs).await.unwrap();
+    }
+    let feed = Feed { images: Images::Both, retention: FeedRetention::from_hours(1).unwrap() };
+    fixture.service.set_feed(&fixture.account, &fixture.table, feed).await.unwrap();
+    let request = DeleteWhere {
+        filter: compare("PartitionKey", Operator::Eq, "p"),
+        from: None,
+        bounds: KeyBounds::default(),
+        rows_read_max: u64::MAX,
+        ms_max: 30_000,
+        explain: false,
+    };
+    let done = fixture.service.delete_where(&fixture.account, &fixture.table, request).await;
+    assert_eq!(done.unwrap().deleted, 30);
+    assert_eq!(fixture.pages(EntityQuery::default()).await, []);
 }

@@ -6,7 +6,7 @@ use lazuli_engine::{Limits, MemoryOptions};
 use lazuli_model::filter::{Case, Extended, Term};
 use lazuli_model::limits::KEY_UTF16_UNITS_MAX;
 use lazuli_model::{Filter, Operator, Property, Value};
-use lazuli_table::{EntityQuery, IndexAccess, PlanKind};
+use lazuli_table::{EntityQuery, IndexAccess, KeyBounds, PlanKind};
 
 fn one_of(property: &str, values: impl IntoIterator<Item = i32>) -> Filter {
     let term = Term::new(Property::from_name(property), Case::AsIs);
@@ -210,4 +210,29 @@ async fn four_long_texts_fit_into_the_shortest_key() {
     fixture.delete((&key, &key)).await;
     assert_eq!(fixture.verify().await.found, []);
     assert_eq!(fixture.stored(b'i').await, 1);
+}
+
+/// no entry is read that lies behind the partitions of the query, or the range of a token.
+#[tokio::test]
+async fn entries_behind_the_end_of_the_query_are_not_read() {
+    let fixture = table().await;
+    fixture.declare_and_build(&[index("byB", &["B"], false), index("byC", &["C"], false)]).await;
+    let partition = || eq("PartitionKey", "p".to_owned());
+    let end = Some(("p".to_owned(), None));
+    let bounds = KeyBounds { start: None, end };
+    // Of 240 entities, the first 120 are in the partition.
+    for (filter, entries) in [
+        (eq("B", 3), 24),
+        (eq("B", 3).or(eq("B", 4)), 48),
+        (eq("B", 3).or(eq("C", 2)), 24 + 40),
+        (eq("B", 3).and(eq("C", 2)), 24 + 40),
+    ] {
+        for query in [
+            query(partition().and(filter.clone())),
+            EntityQuery { bounds: bounds.clone(), ..query(filter.clone()) },
+        ] {
+            let (_, end) = fixture.page(query).await;
+            assert_eq!(end.index.unwrap().entries, entries, "{filter:?}");
+        }
+    }
 }
