@@ -86,7 +86,7 @@ request_headers! {
         content_md5: &'a str = "content-md5", text;
         date: &'a str = "date", text;
         /// Whether the client requests extensions.
-        extensions: &'a HeaderValue = "x-lazuli-extensions", raw;
+        extensions: &'a HeaderValue = "x-lazuli-extensions", only_raw;
         host: &'a str = "host", text;
         version: &'a HeaderValue = "x-ms-version", raw;
         x_ms_date: &'a str = "x-ms-date", text;
@@ -121,6 +121,15 @@ impl<'a> RequestHeaders<'a> {
 
 fn raw<'a>(value: &'a HeaderValue, _: &HeaderMap) -> Option<&'a HeaderValue> {
     Some(value)
+}
+
+/// If a header of ours occurs twice, no line counts: the reader finds a value that it refuses.
+static REPEATED: HeaderValue = HeaderValue::from_static("repeated");
+
+/// The lines of a repeated header are one value (RFC 9110, 5.3), and none of ours has a comma.
+fn only_raw<'a>(value: &'a HeaderValue, all: &HeaderMap) -> Option<&'a HeaderValue> {
+    let is_alone = all.get_all("x-lazuli-extensions").iter().nth(1).is_none();
+    Some(if is_alone { value } else { &REPEATED })
 }
 
 fn text<'a>(value: &'a HeaderValue, _: &HeaderMap) -> Option<&'a str> {

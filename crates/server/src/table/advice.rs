@@ -6,9 +6,11 @@
 //! of consecutive requests.
 
 mod index_uses;
+mod indexed;
 mod json;
 mod record;
 
+pub(crate) use indexed::Indexed;
 pub(crate) use json::document;
 pub(crate) use record::Page;
 
@@ -471,7 +473,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// the background task stays within its share of the time.
+    /// X-5.2d: the background task stays within its share of the time.
     #[test]
     fn time_is_earned_and_spent() {
         let mut allowance = Allowance::default();

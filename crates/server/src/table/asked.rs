@@ -46,8 +46,14 @@ pub(crate) enum Explain {
 
 impl Asked {
     pub(crate) fn read(headers: &RequestHeaders<'_>) -> ApiResult<Self> {
-        let text = |name| headers.all.get(name).map(|value| value.to_str().unwrap_or("?").trim());
-        let explain = match text(EXPLAIN) {
+        let text = |name| {
+            let mut lines = headers.all.get_all(name).iter();
+            match (lines.next(), lines.next()) {
+                (_, Some(_)) => Err(invalid("A header x-lazuli-… may occur once.")),
+                (line, None) => Ok(line.map(|value| value.to_str().unwrap_or("?").trim())),
+            }
+        };
+        let explain = match text(EXPLAIN)? {
             None => None,
             Some("plan") => Some(Explain::Plan),
             Some("run") => Some(Explain::Run),
@@ -55,7 +61,7 @@ impl Asked {
                 return Err(invalid("The value of x-lazuli-explain must be 'plan' or 'run'."));
             }
         };
-        let snapshot = match text(SNAPSHOT) {
+        let snapshot = match text(SNAPSHOT)? {
             None => None,
             Some("") => return Err(invalid(SNAPSHOT_VALUES)),
             Some("new") => Some(SnapshotAsked::New),
@@ -65,7 +71,7 @@ impl Asked {
                 Some(_) => return Err(invalid(SNAPSHOT_VALUES)),
             }),
         };
-        let any_transaction = match text(TRANSACTION) {
+        let any_transaction = match text(TRANSACTION)? {
             None => false,
             Some("any") => true,
             Some(_) => return Err(invalid("The value of x-lazuli-transaction must be 'any'.")),

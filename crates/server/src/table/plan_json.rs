@@ -33,7 +33,7 @@ pub(crate) fn document(prices: &Prices, report: &PlanReport) -> Vec<u8> {
         .estimate
         .map(|estimate| Measured { examined: estimate.examined, returned: estimate.returned });
     let mut plan = PlanJson::new(prices, report, &Measured::default(), estimate);
-    plan.estimate = Some(EstimateJson::of(report.estimate));
+    plan.estimate = Some(EstimateJson::of(report));
     ascii(&plan).into_bytes()
 }
 
@@ -140,8 +140,13 @@ struct EstimateJson {
 }
 
 impl EstimateJson {
-    fn of(estimate: Option<Estimate>) -> Self {
+    fn of(report: &PlanReport) -> Self {
+        let estimate = report.estimate;
         let rests_on = match estimate {
+            None if report.is_part => {
+                "nothing: what others read of the table is not shown to a token for part of it"
+                    .to_owned()
+            }
             None => {
                 "nothing: no query of this kind has run on this table since the start".to_owned()
             }

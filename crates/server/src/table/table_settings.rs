@@ -5,7 +5,7 @@ use crate::error::ApiResult;
 use crate::http::extensions::Used;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
-use crate::table::advice::document;
+use crate::table::advice::{Indexed, document};
 use crate::table::api::TableApi;
 use crate::table::call::Call;
 use crate::table::operation::{Operation, Resource, Setting};
@@ -22,7 +22,7 @@ pub(crate) async fn handle(
 ) -> ApiResult<Reply> {
     let (table, setting) = match call.resource {
         Resource::Setting { table, setting } => (table, setting),
-        Resource::Advice => return advice(api, context),
+        Resource::Advice => return advice(api, context).await,
         _ => return Err(ErrorCode::UnsupportedHttpVerb.into()),
     };
     principal.permit_whole_table()?;
@@ -71,10 +71,11 @@ impl<'b> Action<'b> {
 }
 
 /// `GET /?comp=lazuli-advice`: advice on the tables of the account.
-fn advice(api: &TableApi, context: &RequestContext<'_>) -> ApiResult<Reply> {
+async fn advice(api: &TableApi, context: &RequestContext<'_>) -> ApiResult<Reply> {
     let account = &context.account.name;
+    let indexed = Indexed::read(api, account).await;
     let mut reply = api.advice.with_advisor(account, |advisor| {
-        Reply::json_of(200, &document(account.as_str(), context.now, advisor))
+        Reply::json_of(200, &document(account.as_str(), context.now, advisor, &indexed))
     })?;
     Used::also(&mut reply, "advice");
     Ok(reply)

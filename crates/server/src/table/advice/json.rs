@@ -1,5 +1,6 @@
 //! Advice as JSON: findings by weight, and the numbers of each table.
 
+use super::Indexed;
 use lazuli_advice::{Advisor, Finding, ShapeSummary, TableSummary};
 use lazuli_model::Timestamp;
 use serde::Serialize;
@@ -9,9 +10,15 @@ use std::collections::BTreeMap;
 /// Where the pages of patterns are, from the root of the documentation.
 const PAGES: &str = "docs/patterns/";
 
-/// The advice on the tables of an account.
-pub(crate) fn document(account: &str, now: Timestamp, advisor: &Advisor) -> impl Serialize {
-    let mut findings: Vec<_> = advisor.findings().map(FindingJson::new).collect();
+/// The advice on the tables of an account, without what its indexes settle.
+pub(crate) fn document(
+    account: &str,
+    now: Timestamp,
+    advisor: &Advisor,
+    indexed: &Indexed,
+) -> impl Serialize + use<> {
+    let open = advisor.findings().filter(|finding| !indexed.settles(finding));
+    let mut findings: Vec<_> = open.map(FindingJson::new).collect();
     findings.sort_by_key(|finding| Reverse(finding.weight));
     let tables = advisor.tables().map(TableJson::new).collect();
     AdviceJson { account: account.to_owned(), at: now.to_string(), findings, tables }

@@ -17,7 +17,7 @@ fn has(lazuli: &Lazuli, code: u32) -> bool {
     advice(lazuli).contains(&format!(r#""code":"ADV-{code}""#))
 }
 
-/// Runs both kinds of traffic, each on its own server with the tables `Orders` and `Other`.
+/// X-5.3. Runs both kinds of traffic, each on its own server with the tables `Orders` and `Other`.
 #[track_caller]
 fn check(code: u32, guilty: impl Fn(&Lazuli), innocent: impl Fn(&Lazuli)) {
     let run = |traffic: &dyn Fn(&Lazuli)| {
@@ -382,7 +382,7 @@ fn adv_24_empty_pages() {
     check(24, read("N eq 2"), read("N eq 1"));
 }
 
-/// X-5.2: the members of a finding, by weight, and the numbers of the table.
+/// X-5.2, X-5.2c: the members of a finding, by weight, and the numbers of the table.
 #[test]
 fn advice_says_what_was_seen_why_it_costs_and_what_to_do() {
     let lazuli = Lazuli::with_orders();
@@ -430,6 +430,33 @@ fn a_finding_that_does_not_recur_leaves_after_a_week() {
     assert!(has(&lazuli, 4));
     lazuli.clock.advance_seconds(2 * DAY);
     assert!(!has(&lazuli, 4));
+}
+
+/// X-5.2b: advice to index a property is settled by an index, until a query scans for the property again.
+#[test]
+fn advice_to_index_leaves_with_the_index() {
+    let lazuli = Lazuli::with_orders();
+    query(&lazuli, "Name eq 'n'", 1);
+    assert!(has(&lazuli, 4));
+    let declare = |indexes: &str| {
+        let body = format!(r#"{{"indexes":[{indexes}]}}"#);
+        lazuli.send(&asking("PUT", "/Orders?comp=lazuli-indexes").json(&body)).expect(202);
+        lazuli.build().unwrap();
+    };
+    // These do not serve the filter.
+    declare(
+        r#"{"name":"byCity","on":["City"]},{"name":"byBoth","on":["Name","City"]},{"name":"byname","on":["name"]}"#,
+    );
+    assert!(has(&lazuli, 4));
+    declare(r#"{"name":"byName","on":["Name"]}"#);
+    assert!(!has(&lazuli, 4), "{}", advice(&lazuli));
+    lazuli.clock.advance_seconds(60);
+    query(&lazuli, "Name ne 'n'", 1);
+    assert!(has(&lazuli, 4));
+    // A dropped index settles nothing.
+    declare(r#"{"name":"byName","on":["Name"]}"#);
+    declare("");
+    assert!(has(&lazuli, 4));
 }
 
 /// X-5.1: what was stored is known after a restart, and what was dropped is removed from the store.

@@ -30,7 +30,7 @@ fn request(method: &str, target: &str, body: &str) -> Request {
     }
 }
 
-/// X-0.4, T-7.2: errors are JSON like their responses, at the level that the client accepts.
+/// X-0.4a, T-7.2: errors are JSON like their responses, at the level that the client accepts.
 #[test]
 fn errors_of_extensions_have_the_form_that_the_client_accepts() {
     let lazuli = Lazuli::with_orders();
@@ -80,7 +80,7 @@ fn failed_authentication_has_that_form_too_and_only_for_those_who_ask() {
     lazuli.send(&range).refused(403, "AuthorizationFailure", "{\"odata.error\":");
 }
 
-/// X-0.3.
+/// X-0.3a: a resource is named by what follows `lazuli-`.
 #[test]
 fn settings_say_what_they_used() {
     let lazuli = Lazuli::with_orders();
@@ -113,7 +113,62 @@ fn settings_say_what_they_used() {
     lazuli.ask("/Tables").expect(200).expect_header("x-lazuli-used", None);
 }
 
-/// X-0.3: the response to a batch says what its query used.
+/// X-0.3a: functions are named by themselves, all else by a word of its own.
+#[test]
+fn what_selects_entities_has_a_word() {
+    let lazuli = Lazuli::with_rows(&[("1", r#""N":"abc""#)]);
+    for (target, word) in [
+        ("/Orders()?$filter=endswith(N,'c')", "endswith"),
+        ("/Orders()?$filter=N%20in%20('abc')", "in"),
+        ("/Orders()?$orderby=PartitionKey%20desc,RowKey%20desc", "reverse"),
+        ("/Orders()?$orderby=PartitionKey", "orderby"),
+        ("/Orders()?$inlinecount=allpages", "inlinecount"),
+        ("/Orders()/$count", "count"),
+    ] {
+        lazuli.ask(target).expect(200).expect_header("x-lazuli-used", Some(word));
+    }
+    for target in ["/Orders()", "/Orders()?$filter=N%20eq%20'abc'", "/Orders()?$inlinecount=none"] {
+        lazuli.ask(target).expect(200).expect_header("x-lazuli-used", None);
+    }
+}
+
+/// X-0.4b: a setting that was never set, one that is removed twice, a table that does not exist, and
+/// methods that a setting does not have.
+#[test]
+fn settings_that_are_not_there() {
+    let lazuli = Lazuli::with_orders();
+    for (setting, body) in [
+        ("indexes", r#"{"indexes":[]}"#),
+        ("ttl", r#"{"seconds":60}"#),
+        ("feed", r#"{"images":"keys"}"#),
+    ] {
+        let at = |table: &str| format!("/{table}?comp=lazuli-{setting}");
+        let get = lazuli.ask(&at("Orders"));
+        match setting {
+            "indexes" => assert_eq!(get.expect(200).text(), r#"{"indexes":[]}"#),
+            _ => drop(get.refused(404, "ResourceNotFound", "")),
+        }
+        lazuli.send(&asking("DELETE", &at("Orders"))).expect(204);
+        let set = lazuli.send(&asking("PUT", &at("Orders")).json(body));
+        assert!(set.status < 300, "{}", set.text());
+        for _ in 0..2 {
+            let gone = lazuli.send(&asking("DELETE", &at("Orders"))).expect(204);
+            assert_eq!(gone.text(), "");
+        }
+        for method in ["GET", "PUT", "DELETE"] {
+            let body = if method == "PUT" { body } else { "" };
+            let missing = lazuli.send(&request(method, &at("Missing"), body));
+            missing.refused(404, "TableNotFound", "");
+        }
+        for method in ["POST", "MERGE", "PATCH"] {
+            let other = lazuli.send(&asking(method, &at("Orders")).json(body));
+            other.refused(405, "UnsupportedHttpVerb", "");
+        }
+        assert_eq!(lazuli.send(&asking("HEAD", &at("Orders"))).status, 405);
+    }
+}
+
+/// X-0.3a: the response to a batch says what its query used.
 #[test]
 fn a_query_in_a_batch_says_what_it_used() {
     let lazuli = Lazuli::with_rows(&[("1", r#""N":"abc""#), ("2", r#""N":"xyz""#)]);

@@ -193,6 +193,13 @@ fn a_plan_needs_the_rights_of_its_query() {
     assert!(whole.text().contains(r#""reads":[{}]"#), "{}", whole.text());
     let range = explained(&token("r", Some(("a", "b")))).expect(200);
     assert!(range.text().contains(r#""reads":[{"from":["a"],"to":["b"]}]"#), "{}", range.text());
+    // What others have read of the rest of the table is not shown.
+    lazuli.get("/Orders()").expect(200);
+    let whole = explained(&token("r", None)).expect(200);
+    assert!(whole.text().contains(r#""estimate":{"examined":4"#), "{}", whole.text());
+    let range = explained(&token("r", Some(("a", "b")))).expect(200);
+    assert!(range.text().contains(r#""estimate":{"examined":null"#), "{}", range.text());
+    assert!(range.text().contains(r#""pages":1,"#), "{}", range.text());
     lazuli.send(&explaining("plan", "/Missing()")).refused(404, "TableNotFound", "");
 }
 

@@ -25,6 +25,27 @@ fn other_values_of_the_header_are_refused() {
     }
 }
 
+/// two lines of a header are one value, which is none of the known ones.
+#[test]
+fn repeated_headers_are_refused() {
+    let lazuli = server(ExtensionsMode::Asked);
+    for (first, second) in [("on", "on"), ("on", "off"), ("off", "on"), ("", "on")] {
+        let request = Request::new("GET", "/Orders").with("x-lazuli-extensions", first);
+        let request = request.also("x-lazuli-extensions", second);
+        lazuli.send(&request).refused(400, "InvalidHeaderValue", "x-lazuli-extensions");
+    }
+    for (header, values) in [
+        ("x-lazuli-explain", ["plan", "run"]),
+        ("x-lazuli-snapshot", ["new", "new"]),
+        ("x-lazuli-transaction", ["any", "any"]),
+    ] {
+        let twice = |request: Request| request.with(header, values[0]).also(header, values[1]);
+        lazuli.send(&twice(asking("GET", "/Orders"))).refused(400, "InvalidHeaderValue", "once");
+        // Without extensions, they are unknown headers.
+        lazuli.send(&twice(Request::new("GET", "/Orders"))).expect(200);
+    }
+}
+
 ///
 #[test]
 fn a_server_without_extensions_refuses_whoever_asks() {
