@@ -38,6 +38,20 @@ pub use maintenance::{IndexMaintenance, IndexPage, IndexPages, IndexToken};
 pub use search::{SearchPage, SearchToken};
 pub use verify::{Findings, Repair, Verify};
 
+use lazuli_model::Timestamp;
+use std::time::Duration;
+
+/// A duration in ticks of 100 ns.
+fn ticks(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
+}
+
+/// The time that is `duration` after `time`, to the tick; at most the last one that there is.
+fn after(time: Timestamp, duration: Duration) -> Timestamp {
+    let ticks = time.ticks().saturating_add(ticks(duration));
+    Timestamp::from_ticks(ticks).unwrap_or(Timestamp::MAX)
+}
+
 /// Bookkeeping properties (P-0.2).
 pub(crate) mod property {
     /// The Timestamp, in ticks, of the row that a row was made from.

@@ -12,6 +12,7 @@ use std::fmt::Write;
 
 const COUNT: &str = "Count";
 const SHARDS: u16 = 16;
+const SHARDS_MAX: u64 = 1000;
 /// Digits of a shard's number in its row key.
 const WIDTH: usize = 3;
 /// Shards that an increase tries before it gives up.
@@ -78,18 +79,32 @@ impl Counter {
 
     /// The sum of all shards. It includes everything that was added before the read began.
     pub async fn read(&self) -> Result<i64, Error> {
-        let filter = partition(&self.partition).and(row().starts_with(&format!("{}_", self.name)));
-        let shards = self.table.query(filter).collect_at_most(1000).await?;
-        shards.iter().try_fold(0_i64, |sum, shard| {
+        let rows = row().ge(self.row_key(0)).and(row().le(self.row_key(SHARDS_MAX - 1)));
+        let mut shards = self.table.query(partition(&self.partition).and(rows)).stream();
+        let mut sum = 0_i64;
+        while let Some(shard) = shards.try_next().await? {
+            if !self.has(shard.row_key()) {
+                continue;
+            }
             let count: i64 = shard.get(COUNT)?;
-            sum.checked_add(count).ok_or_else(|| Error::config("the counter is out of range"))
-        })
+            let next = sum.checked_add(count);
+            sum = next.ok_or_else(|| Error::config("the counter is out of range"))?;
+        }
+        Ok(sum)
     }
 
     fn row_key(&self, shard: u64) -> String {
         let mut key = self.name.clone();
         let _ = write!(key, "_{shard:0WIDTH$}");
         key
+    }
+
+    /// Whether a row is one of its shards, and not of a counter whose name only begins like its rows.
+    fn has(&self, row_key: &str) -> bool {
+        let number = row_key.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix('_'));
+        number.is_some_and(|number| {
+            number.len() == WIDTH && number.bytes().all(|digit| digit.is_ascii_digit())
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::BoxError;
 use crate::entity::{ETag, Entity, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::patterns::after;
 use crate::table::Table;
 use crate::update::Change;
 use lazuli_model::Timestamp;
@@ -68,7 +69,7 @@ impl Lease {
     pub async fn acquire(&self) -> Result<Option<Held>, Error> {
         let env = &self.table.account.0.env;
         let (now, holder) = (env.now(), env.guid().to_string());
-        let until = now.plus_seconds(self.duration.as_secs());
+        let until = after(now, self.duration);
         let taken = |fence: i64| {
             Entity::new(self.key.0.clone(), self.key.1.clone())
                 .with(HOLDER, holder.clone())
@@ -79,7 +80,7 @@ impl Lease {
             None => (self.table.insert(&taken(1)).write_id().await, 1),
             Some(mut row) => {
                 let held_until: Timestamp = row.get(UNTIL)?;
-                if now < held_until.plus_seconds(self.margin.as_secs()) {
+                if now < after(held_until, self.margin) {
                     return Ok(None);
                 }
                 let fence: i64 = row.get::<i64>(FENCE)? + 1;
@@ -132,7 +133,7 @@ impl Held {
     /// Renews the lease from now on. Fails with [`ErrorKind::LeaseLost`] if another worker has taken it.
     pub async fn renew(&mut self) -> Result<(), Error> {
         let now = self.lease.table.account.0.env.now();
-        let until = now.plus_seconds(self.lease.duration.as_secs());
+        let until = after(now, self.lease.duration);
         self.set_until(until).await
     }
 

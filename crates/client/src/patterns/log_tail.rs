@@ -5,6 +5,7 @@
 use crate::entity::{Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::{Filter, partition, row};
+use crate::patterns::ticks;
 use crate::query::Query;
 use crate::table::Table;
 use crate::write::Written;
@@ -262,10 +263,6 @@ fn time_of(row_key: &str) -> Option<Timestamp> {
     parse_inverted_ticks(row_key.get(..TICKS_DIGITS)?)
 }
 
-fn ticks(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,6 +306,29 @@ mod tests {
             // PS-7.1.
             prop_assert_eq!(inverted(a).cmp(&inverted(b)), b.cmp(&a));
             prop_assert_eq!(time_of(&inverted(a)), Some(a));
+        }
+    }
+
+    #[test]
+    fn a_million_times_sort_newest_first_and_read_back() {
+        // PS-7.1.
+        let mut state = 1_u64;
+        let mut time = || {
+            // SplitMix64; the times of ten days, and of all years.
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let z = z ^ (z >> 31);
+            let span = if z & 1 == 0 { 10 * 86_400 * TICKS_PER_SECOND } else { u64::MAX };
+            Timestamp::from_ticks((z >> 1) % span % (Timestamp::MAX.ticks() + 1)).unwrap()
+        };
+        let mut last = time();
+        for _ in 0..1_000_000 {
+            let next = time();
+            let (text, before) = (inverted(next), inverted(last));
+            assert_eq!(text.cmp(&before), last.cmp(&next), "{last} {next}");
+            assert_eq!(time_of(&text), Some(next));
+            last = next;
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::{col, partition};
+use crate::patterns::after;
 use crate::table::Table;
 use lazuli_model::Timestamp;
 use lazuli_model::key_text::{escape, write_bucket};
@@ -96,7 +97,7 @@ impl Once {
         };
         let mut row = started;
         row.set(ANSWER, bytes.clone());
-        row.set(EXPIRES, self.now().plus_seconds(self.keep.as_secs()));
+        row.set(EXPIRES, after(self.now(), self.keep));
         self.table.replace(&row).write_id().await?;
         Ok(Answered { bytes, is_repeated: false })
     }
@@ -129,7 +130,7 @@ impl Once {
         escape(&mut row_key, key, None);
         let fresh = Entity::new(bucket.clone(), row_key.clone())
             .with(STARTED, now)
-            .with(EXPIRES, now.plus_seconds(self.run_max.as_secs()));
+            .with(EXPIRES, after(now, self.run_max));
         let busy = || Error::new(ErrorKind::Contended { attempts: 1 });
         let written = match self.table.get((&*bucket, &*row_key)).await? {
             None => self.table.insert(&fresh).write_id().await,

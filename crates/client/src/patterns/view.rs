@@ -85,6 +85,10 @@ impl View {
                 Some(row) => row.get::<i64>(VERSION)?,
                 None => 0,
             };
+            // The view went back meanwhile, because somebody removed it to make it again: events are missing.
+            if events.first().is_some_and(|first| first.version > seen.saturating_add(1)) {
+                return Ok(seen);
+            }
             let mut last = seen;
             for event in events.iter().filter(|event| event.version > seen) {
                 last = event.version;

@@ -1,8 +1,8 @@
 //! P-23.3.
 
 use crate::{SEEDS, counted, methods, setup, table};
-use lazuli_client::ErrorKind;
 use lazuli_client::patterns::counter::Counter;
+use lazuli_client::{Entity, ErrorKind};
 use lazuli_test::crash::{self, chosen_seeds};
 use lazuli_test::{Fault, TestServer};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,6 +19,14 @@ async fn an_increase_is_a_read_and_a_write_and_a_sum_one_query() {
     assert_eq!(methods(&server), ["GET"]);
     // Other counters in the partition are not counted.
     Counter::new(&table, "p", "visits2").add(100).await.unwrap();
+    assert_eq!(counter.read().await.unwrap(), 2);
+    // Nor are those whose names begin like its rows: `visits_home` was once a part of `visits`.
+    for name in ["visits_home", "visits_000", "visits_0"] {
+        let other = Counter::new(&table, "p", name).shards(1);
+        other.add(1000).await.unwrap();
+        assert_eq!(other.read().await.unwrap(), 1000, "{name}");
+    }
+    table.insert(&Entity::new("p", "visits_00x")).await.unwrap();
     assert_eq!(counter.read().await.unwrap(), 2);
     assert!(counter.add(i64::MAX).await.is_err());
     assert_eq!(counter.read().await.unwrap(), 2);

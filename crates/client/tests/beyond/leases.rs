@@ -44,6 +44,24 @@ async fn one_holds_until_it_ends_or_gives_it_back() {
 }
 
 #[tokio::test]
+async fn a_lease_may_last_less_than_a_second() {
+    // Parts of a second were once cut off, and such a lease had ended when it began.
+    let (server, table) = counted().await;
+    let clock = server.clock().unwrap().clone();
+    let short = Lease::new(&table, "leases", "short").duration(Duration::from_millis(900));
+    let short = short.margin(Duration::from_millis(300));
+    let first = short.acquire().await.unwrap().unwrap();
+    assert!(first.is_held() && short.acquire().await.unwrap().is_none());
+    clock.advance(Duration::from_millis(1000));
+    assert!(!first.is_held() && short.acquire().await.unwrap().is_none());
+    clock.advance(Duration::from_millis(200));
+    assert_eq!(short.acquire().await.unwrap().unwrap().fence(), 2);
+    let long = Lease::new(&table, "leases", "long").duration(Duration::MAX);
+    assert!(long.acquire().await.unwrap().unwrap().is_held());
+    assert!(long.acquire().await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_stale_holder_can_neither_renew_nor_write() {
     // PS-23.2, P-18.3.
     let (server, table) = counted().await;

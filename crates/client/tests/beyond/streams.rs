@@ -8,6 +8,7 @@ use lazuli_test::TestServer;
 use lazuli_test::crash::{self, TestClient, chosen_seeds};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn event(number: i64) -> Event {
     Event::new().with("Number", number)
@@ -236,4 +237,27 @@ async fn two_workers_at_one_view_apply_each_event_once() {
     )
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn a_view_that_is_removed_meanwhile_is_made_again_from_the_first_event() {
+    // P-23.2: it went on with the events at hand once, and missed those before them.
+    let (_server, table) = counted().await;
+    let stream = stream(&table);
+    stream.append((1..=10).map(event)).await.unwrap();
+    assert_eq!(catch_up(&table).await.unwrap(), 10);
+    stream.append((11..=12).map(event)).await.unwrap();
+    let (rows, removed) = (&table, &AtomicBool::new(false));
+    let view = View::new(&stream, &table, "views", "sums").events(4);
+    let version = view.catch_up(move |tx: Transaction, event: Recorded| async move {
+        if !removed.swap(true, Ordering::Relaxed) {
+            for row in ["!view_sums", "sum"] {
+                rows.delete_key(("views", row)).await?;
+            }
+        }
+        add(tx, "views", event.entity.get("Number")?).await
+    });
+    assert_eq!(version.await.unwrap(), 12);
+    let row = table.get(("views", "sum")).required().await.unwrap();
+    assert_eq!(row.get::<i64>("Sum").unwrap(), 78);
 }
