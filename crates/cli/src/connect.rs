@@ -86,8 +86,16 @@ pub(crate) struct Parts {
 /// Where the account is configured.
 enum Source {
     ConnectionString(Secret),
+    /// The same, from a variable of the environment.
+    Variable {
+        name: &'static str,
+        text: Secret,
+    },
     Parts(Parts),
-    Account { name: String, key: Option<Secret> },
+    Account {
+        name: String,
+        key: Option<Secret>,
+    },
     Development,
 }
 
@@ -105,6 +113,9 @@ impl Target {
             Source::ConnectionString(text) => {
                 AccountBuilder::from_connection_string(text.expose())?
             }
+            Source::Variable { name, text } => {
+                AccountBuilder::from_connection_string(text.expose()).context(name)?
+            }
             Source::Parts(parts) => parts.builder()?,
             Source::Account { .. } => return Ok(Account::from_env()?),
             Source::Development => AccountBuilder::from_connection_string(DEVELOPMENT)?,
@@ -120,6 +131,7 @@ impl Target {
     pub(crate) fn signing_key(&self, out: &Output) -> Result<Option<(String, SigningKey)>> {
         let (name, key) = match self.source(out)? {
             Source::ConnectionString(text) => return key_in(text.expose()),
+            Source::Variable { name, text } => return key_in(text.expose()).context(name),
             Source::Development => return key_in(DEVELOPMENT),
             Source::Parts(Parts { account: Some(name), key: Some(key), .. })
             | Source::Account { name, key: Some(key) } => (name, key),
@@ -187,8 +199,9 @@ fn key_in(text: &str) -> Result<Option<(String, SigningKey)>> {
 
 fn environment(get: impl Fn(&str) -> Option<String>) -> Source {
     let get = |name: &str| get(name).filter(|value| !value.is_empty());
-    match (STRINGS.into_iter().find_map(get), get(ACCOUNT)) {
-        (Some(text), _) => Source::ConnectionString(Secret::new(text)),
+    let text = STRINGS.into_iter().find_map(|name| Some((name, get(name)?)));
+    match (text, get(ACCOUNT)) {
+        (Some((name, text)), _) => Source::Variable { name, text: Secret::new(text) },
         (None, Some(name)) => Source::Account { name, key: get(ACCOUNT_KEY).map(Secret::new) },
         (None, None) => Source::Development,
     }
@@ -222,12 +235,17 @@ impl Parts {
             None => (None, None),
         };
         let sas = self.sas.or(in_address);
+        let scheme = address.and_then(|address| address.split_once("://"));
+        let is_clear = scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("http"));
         let credential = match (self.key, sas, self.token) {
             (Some(key), None, None) => match &self.account {
                 Some(account) => Credential::shared_key(account, key.expose())?,
                 None => return Err(usage("--key needs --account", "a key signs for an account")),
             },
             (None, Some(sas), None) => Credential::sas(sas.expose())?,
+            (None, None, Some(_)) if is_clear => {
+                return Err(usage("a token is not sent without TLS", "use an https endpoint"));
+            }
             (None, None, Some(token)) => Credential::token(FixedToken(token)),
             (None, None, None) => {
                 let advice = "give one of --key (with --account), --sas and --token";
@@ -317,6 +335,7 @@ mod tests {
         assert!(problem(parts("http://a", "", "", "", "")).contains("without a credential"));
         assert!(problem(parts("", "", "", "sig=a", "")).contains("without an account"));
         assert!(problem(parts("http://a", "b", "a2V5", "sig=a", "")).contains("more than one"));
+        assert!(problem(parts("HTTP://a", "", "", "", "ey")).contains("without TLS"));
         let both = Parts {
             connection_string: Some(Secret::new("x")),
             ..parts("http://a", "", "", "", "")
@@ -335,7 +354,7 @@ mod tests {
         assert!(matches!(source(&[]), Source::Development));
         assert!(matches!(source(&[(STRINGS[0], "")]), Source::Development));
         let both = source(&[(STRINGS[1], "b"), (STRINGS[0], "a")]);
-        assert!(matches!(both, Source::ConnectionString(text) if text.expose() == "a"));
+        assert!(matches!(both, Source::Variable { text, .. } if text.expose() == "a"));
         let account = source(&[(ACCOUNT, "a"), (ACCOUNT_KEY, "k")]);
         assert!(matches!(account, Source::Account { key: Some(_), .. }));
     }

@@ -31,6 +31,10 @@ pub(crate) fn from_pairs(pairs: &[String]) -> Result<Entity> {
             Some(Some(_)) => {
                 return Err(usage(format!("{name} is given twice"), "name each property once"));
             }
+            None if name == "Timestamp" => {
+                let advice = "the service sets it, to the time of the write";
+                return Err(usage("Timestamp cannot be written", advice));
+            }
             Some(key) => *key = Some(value),
             None => {
                 let value = value_from_text(value.into(), edm_type).map_err(|_| {
@@ -151,11 +155,21 @@ pub(crate) fn cell(value: &Value) -> String {
         Value::Boolean(value) => value.to_string(),
         Value::Int32(value) => value.to_string(),
         Value::Int64(value) => value.to_string(),
-        Value::Double(value) => value.to_string(),
+        Value::Double(value) => double(*value),
         Value::DateTime(value) => value.to_string(),
         Value::Guid(value) => value.to_string(),
         Value::Binary(bytes) => STANDARD.encode(bytes),
     }
+}
+
+/// A number as short as it reads back, with the names of the wire for those that are none.
+fn double(value: f64) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    // Without an exponent, 1e300 has 301 digits.
+    let text = format!("{value:?}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// The name of a type without `Edm.`.
@@ -190,6 +204,18 @@ mod tests {
         assert_eq!(cells[7], ("Binary", "AAE=".to_owned()));
     }
 
+    #[test]
+    fn doubles_are_short_and_named_as_on_the_wire() {
+        let texts = [1.0, -0.5, 1e300, 1e-7, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.1 + 0.2];
+        let texts = texts.map(|number| cell(&Value::Double(number)));
+        let expect =
+            ["1", "-0.5", "1e300", "1e-7", "Infinity", "-Infinity", "NaN", "0.30000000000000004"];
+        assert_eq!(texts, expect);
+        for text in texts {
+            assert!(pairs(&format!("PartitionKey=a RowKey=b D:Double={text}")).is_ok(), "{text}");
+        }
+    }
+
     #[track_caller]
     fn refused(result: Result<Entity>, word: &str) {
         let error = format!("{:#}", result.unwrap_err());
@@ -206,6 +232,7 @@ mod tests {
         refused(pairs("PartitionKey=a RowKey=b RowKey=c"), "RowKey is given twice");
         refused(pairs("PartitionKey:Int32=1 RowKey=b"), "PartitionKey is a text");
         refused(pairs("PartitionKey=a/b RowKey=b"), "");
+        refused(pairs("PartitionKey=a RowKey=b Timestamp=x"), "Timestamp cannot be written");
         refused(pairs("PartitionKey=a RowKey=b 1-2=x"), "");
     }
 

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::output::{Paint, to_stderr};
 use anyhow::Error;
 use lazuli_client::ErrorKind;
+use lazuli_wire::connection_string::StorageService;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -82,6 +83,21 @@ fn of_client<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a laz
     cause.downcast_ref().or_else(shared)
 }
 
+/// Adds the address that does not answer.
+pub(crate) fn at(error: Error, service: StorageService, address: Option<&String>) -> Error {
+    let kind = error.chain().find_map(of_client).map(lazuli_client::Error::kind);
+    let is_silent = matches!(kind, Some(ErrorKind::Transport | ErrorKind::Timeout));
+    let Some(address) = address.filter(|address| is_silent && !address.is_empty()) else {
+        return error;
+    };
+    if service != StorageService::Blob || error.downcast_ref::<Hint>().is_some() {
+        return error.context(address.clone());
+    }
+    let advice = "Lazuli has no blobs: BlobEndpoint of the connection string, or --endpoint, names a blob service";
+    let (problem, advice) = (address.clone(), advice.to_owned());
+    error.context(Hint { exit: Exit::Unreachable, problem, advice })
+}
+
 /// Whether the error is that nobody reads standard output any more.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     let of_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
@@ -126,7 +142,9 @@ fn text(error: &Error, paint: Paint) -> String {
         let mut part = cause.to_string();
         if let Some(known) = of_client(cause) {
             part = without_hint(known);
-            let advice = known.hint().map(str::to_owned).or_else(|| advice_on(known));
+            // Which of many operations met a missing table does not matter.
+            let own = known.hint().filter(|_| *known.kind() != ErrorKind::TableNotFound);
+            let advice = own.map(str::to_owned).or_else(|| advice_on(known));
             hint = hint.or(advice);
         }
         // Some errors repeat their cause.

@@ -15,6 +15,8 @@ const AHEAD_MAX: usize = 256;
 /// The longest JSON object that is read. An entity of 1 MiB that escapes each character takes 3 MiB.
 const OBJECT_BYTES_MAX: usize = 16 << 20;
 
+const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();
+
 /// Runs blocking `work` on its own thread.
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -39,8 +41,15 @@ pub(crate) fn ahead<T: Send + 'static, I: Iterator<Item = T>>(
 
 /// The objects of a text, one after another.
 pub(crate) fn objects<T: DeserializeOwned>(
-    reader: impl Read,
+    mut reader: impl Read,
 ) -> impl Iterator<Item = serde_json::Result<T>> {
+    // Some editors and shells put a mark first. An error comes again with the next read.
+    let mut head = Vec::new();
+    let _ = reader.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut head);
+    if head == BYTE_ORDER_MARK {
+        head.clear();
+    }
+    let reader = io::Cursor::new(head).chain(reader);
     let left = Rc::new(Cell::new(0));
     let bounded = Bounded { reader, left: Rc::clone(&left) };
     let mut objects = serde_json::Deserializer::from_reader(bounded).into_iter();
@@ -97,6 +106,17 @@ mod tests {
         let error = objects::<Box<RawValue>>(endless).next().unwrap().unwrap_err();
         let error = not_read(&error, "the input", "write one object per entity");
         assert_eq!(error.to_string(), "the input has an object of more than 16 MiB");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_object() {
+        for text in ["\u{FEFF}{\"a\":1} {}", "{} {}", "\u{FEFF}", ""] {
+            let read: Vec<_> = objects::<Box<RawValue>>(text.as_bytes()).collect();
+            assert_eq!(read.len(), text.matches('{').count(), "{text:?}");
+            assert!(read.iter().all(Result::is_ok), "{text:?}");
+        }
+        let second = objects::<Box<RawValue>>("{}\u{FEFF}{}".as_bytes()).nth(1).unwrap();
+        assert!(second.is_err());
     }
 
     #[tokio::test]

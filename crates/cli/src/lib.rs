@@ -30,9 +30,11 @@ use commands::{
 };
 use connect::Target;
 use interrupt::Interrupt;
+use lazuli_wire::connection_string::StorageService;
 use noun::Noun;
 use output::Output;
 use session::Session;
+use std::cell::OnceCell;
 
 /// A command of this crate: `#[command(flatten)]` adds them all to a command line.
 #[derive(Clone, Debug)]
@@ -118,6 +120,17 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// Which service a command talks to.
+    fn service(&self) -> StorageService {
+        match self {
+            Self::Queues(_) => StorageService::Queue,
+            Self::Blobs(_) => StorageService::Blob,
+            _ => StorageService::Table,
+        }
+    }
+}
+
 /// Runs a command and reports errors. `root` is the whole command line, for completions.
 pub fn run(DataCommand(command): DataCommand, root: impl FnOnce() -> clap::Command) -> Exit {
     let out = command.output();
@@ -153,8 +166,14 @@ fn run_to_end(command: Choice, out: Output, root: impl FnOnce() -> clap::Command
 }
 
 async fn dispatch(command: Choice, out: Output, interrupt: Interrupt) -> Result<Exit> {
-    let open = |target: &Target| Session::open(target, out, interrupt);
-    match command {
+    let service = command.service();
+    let address = OnceCell::new();
+    let open = |target: &Target| {
+        let session = Session::open(target, out, interrupt)?;
+        let _ = address.set(session.endpoint(service).to_owned());
+        Ok::<_, anyhow::Error>(session)
+    };
+    let outcome = match command {
         Choice::Tables(noun) => tables::run(&open(&noun.target)?, noun.verb).await,
         Choice::Table(noun) => table::run(&open(&noun.target)?, noun.verb).await,
         Choice::Entities(noun) => entities::run(&open(&noun.target)?, noun.verb).await,
@@ -170,5 +189,6 @@ async fn dispatch(command: Choice, out: Output, interrupt: Interrupt) -> Result<
         Choice::Verify(arguments) => verify::run(&open(&arguments.target)?, &arguments).await,
         Choice::Rebuild(arguments) => rebuild::run(&open(&arguments.target)?, &arguments).await,
         Choice::Completions(_) => Ok(Exit::Done),
-    }
+    };
+    outcome.map_err(|error| failure::at(error, service, address.get()))
 }

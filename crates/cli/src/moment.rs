@@ -27,7 +27,11 @@ fn parse(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     };
     let number: Option<u32> = text.get(..text.len() - 1).and_then(|number| number.parse().ok());
     let seconds = u64::from(number.ok_or_else(wrong)?) * unit;
-    Ok(now.plus_seconds(seconds))
+    let moment = now.plus_seconds(seconds);
+    if moment > Timestamp::MAX {
+        return Err("it is after the year 9999, which no service can write".to_owned());
+    }
+    Ok(moment)
 }
 
 #[cfg(test)]
@@ -43,7 +47,8 @@ mod tests {
         assert_eq!(parsed("30s").unwrap(), "2026-11-17T00:00:30Z");
         assert_eq!(parsed("12h").unwrap(), "2026-11-17T12:00:00Z");
         assert_eq!(parsed("2027-01-31").unwrap(), "2027-01-31T00:00:00Z");
-        for wrong in ["", "m", "-1h", "tomorrow", "1w", "99999999999d"] {
+        // A policy that was to end after the year 9999 was stored without an end once.
+        for wrong in ["", "m", "-1h", "tomorrow", "1w", "99999999999d", "4294967295d", "2913000d"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

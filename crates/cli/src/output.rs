@@ -140,11 +140,15 @@ impl Output {
         self.bytes(grid.text(width(), self.paint).as_bytes())
     }
 
+    /// Prints a table without cutting anything, for what will be gone.
+    pub(crate) fn whole_grid(&self, grid: &Grid) -> Result<()> {
+        self.bytes(grid.text(None, self.paint).as_bytes())
+    }
+
     /// Prints data unchanged.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes)?;
-        Ok(out.flush()?)
+        out.write_all(bytes).and_then(|()| out.flush()).context("write to standard output")
     }
 
     /// Prints one document for programs, or a table for people.

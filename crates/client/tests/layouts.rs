@@ -5,6 +5,7 @@
 use lazuli_client::prelude::*;
 use lazuli_client::{Change, Hint, KeyError, Link, QueryClass, TypeLayout, ValueError};
 use lazuli_test::TestServer;
+use lazuli_test::crash::{self, TestClient};
 
 #[derive(TableEntity, Debug, Clone, PartialEq)]
 #[table(name = "Staff", kind = "Employee", rename_all = "PascalCase", shared_prefix)]
@@ -134,6 +135,36 @@ async fn a_review_and_its_employee_are_written_together() {
     table.transact("Sales", work(false)).await.unwrap();
     assert_eq!(table.get(key()).required().await.unwrap().last_review, 2014);
     assert!(table.get(Review::key("Sales", 123, 2014).unwrap()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_crash_leaves_a_review_and_its_employee_as_they_belong_together() {
+    // PS-6.2, P-0.7. Nothing to heal: both are one transaction.
+    let staff = |client: &TestClient| client.tables().table_of::<Staff>("Staff").unwrap();
+    let requests = crash::every_point(
+        async |client| {
+            client.tables().create("Staff").await.unwrap();
+            staff(client).insert(&employee(123).into()).await.unwrap();
+        },
+        async |client: &TestClient, ()| {
+            let work = |tx: lazuli_client::Transaction| async move {
+                let mut boss = tx.get(Employee::key("Sales", 123)?).await?.unwrap();
+                boss.last_review = 2014;
+                tx.replace(&boss)?;
+                tx.insert(&review(123, 2014))
+            };
+            staff(client).transact("Sales", work).await.unwrap();
+        },
+        async |_, ()| {},
+        async |client, (), outcome| {
+            let both = staff(client).query(Employee::with_children("Sales", 123).unwrap());
+            let both = both.collect_at_most(9).await.unwrap();
+            let Staff::Employee(boss) = &*both[0] else { panic!("{both:?}") };
+            assert_eq!(boss.last_review == 2014, both.len() == 2, "{both:?}");
+            assert!(outcome.is_none() || both.len() == 2);
+        },
+    );
+    assert_eq!(requests.await.unwrap(), 2, "a read, and the transaction");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
 use lazuli_client::{ServerChange, ServerChanges, ServerJson};
+use std::future::IntoFuture;
 use std::time::Duration;
 
 /// How long one request waits for changes.
@@ -39,15 +40,31 @@ pub(crate) struct ChangesArguments {
 pub(crate) async fn run(session: &Session, arguments: &ChangesArguments) -> Result<Exit> {
     let table = session.table(&arguments.table)?;
     let mut after = arguments.after.clone();
+    session.interrupt.end_in_order();
     loop {
         let wait = if arguments.follow { WAIT } else { Duration::ZERO };
-        let page = table.server_changes(after.as_deref(), wait).timeout(WAIT_MAX).await?;
+        let next = table.server_changes(after.as_deref(), wait).timeout(WAIT_MAX).into_future();
+        let Some(page) = session.interrupt.or(next).await else {
+            return Ok(stopped(session, after.as_deref()));
+        };
+        let page = page?;
         print(session, &page)?;
         if !arguments.follow && (page.changes.is_empty() || after.as_deref() == Some("now")) {
             session.out.remark(format_args!("go on with --after {}", page.next));
             return Ok(Exit::Done);
         }
         after = Some(page.next);
+    }
+}
+
+/// The changes before `after` have been printed.
+fn stopped(session: &Session, after: Option<&str>) -> Exit {
+    match after.filter(|after| *after != "now") {
+        Some(token) => {
+            session.out.remark(format_args!("stopped; --after {token} continues"));
+            Exit::Partial
+        }
+        None => Exit::Interrupted,
     }
 }
 

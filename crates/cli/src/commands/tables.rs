@@ -111,19 +111,22 @@ async fn delete(
     // Refuse an invalid name before asking.
     session.table(table)?;
     confirmation.ask(&format!("deleting the table {table} with all its entities"), table).await?;
-    let tables = session.account.tables();
-    let deleted = match if_present {
-        true => tables.delete_if_present(table).await?,
-        false => tables.delete(table).await.map(|()| true)?,
-    };
+    let deleted = session.account.tables().delete_if_present(table).await?;
+    if !deleted && !if_present {
+        return Err(absent(table));
+    }
     print_deleted(&session.out, "table", table, deleted)?;
     Ok(Exit::Done)
 }
 
+fn absent(table: &str) -> anyhow::Error {
+    let problem = format!("there is no table {table}");
+    ending(Exit::NotFound, problem, "`lazuli tables list` lists them")
+}
+
 async fn show(session: &Session, table: &str) -> Result<Exit> {
     if !session.account.tables().exists(table).await? {
-        let problem = format!("there is no table {table}");
-        return Err(ending(Exit::NotFound, problem, "`lazuli tables list` lists them"));
+        return Err(absent(table));
     }
     let endpoint = session.account.table_endpoint().unwrap_or_default();
     let details = TableDetails { name: table, url: format!("{endpoint}/{table}") };

@@ -5,6 +5,7 @@ use lazuli_client::patterns::relations::Collection;
 use lazuli_client::prelude::*;
 use lazuli_client::{TableEntity, TableFields};
 use lazuli_test::TestServer;
+use lazuli_test::crash::{self, TestClient};
 
 #[tokio::test]
 async fn a_department_and_its_employees_come_in_one_request() {
@@ -121,4 +122,28 @@ async fn kinds_of_person_share_fields_and_a_table() {
     let found = union.query(jones).collect_at_most(10).await.unwrap();
     assert_eq!(found.len(), 2);
     assert_eq!(*found[0], customer.into());
+}
+
+#[tokio::test]
+async fn a_crash_leaves_a_child_whole_or_not_at_all() {
+    // P-12.1, P-0.7. Nothing to heal: the child, its copy and the guard of the parent are one transaction.
+    let staff = |client: &TestClient| client.tables().of::<Employee>().unwrap();
+    let requests = crash::every_point(
+        async |client| {
+            let staff = create(client).await;
+            staff.retyped::<Department>().insert(&department("Sales")).await.unwrap();
+        },
+        async |client: &TestClient, ()| {
+            staff(client).insert_with_parent(&employee("Sales", 1)).await.unwrap();
+        },
+        async |_, ()| {},
+        async |client, (), outcome| {
+            let found = Collection::read(&staff(client), "Sales", 9).await.unwrap();
+            let children = found.all::<Employee>().unwrap().len();
+            assert!(children <= 1 && (outcome.is_none() || children == 1));
+            assert_eq!(*found.one::<Department>().unwrap().unwrap(), department("Sales"));
+            assert_eq!(staff(client).verify().collect_at_most(9).await.unwrap(), []);
+        },
+    );
+    assert_eq!(requests.await.unwrap(), 2, "the parent, and the transaction");
 }

@@ -5,6 +5,7 @@ use lazuli_client::patterns::advisor::{Code, Thresholds, Watch};
 use lazuli_client::patterns::spread::Spread;
 use lazuli_client::prelude::*;
 use lazuli_client::{Retry, TableEntity};
+use lazuli_test::crash::{self, TestClient};
 use lazuli_test::{TestClock, TestServer};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -145,4 +146,34 @@ async fn buckets_are_read_as_one_sequence_however_many_there_were() {
     // The note is not an event.
     let typed = old.query(partition("!layout")).collect_at_most(10).await.unwrap();
     assert!(typed.is_empty());
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_event_in_buckets_that_nobody_reads() {
+    // P-13.2, P-0.7. Nothing to heal: a writer notes its number of buckets before it inserts.
+    let write = async |client: &TestClient| {
+        let events: Table<Event32> = client.tables().of().unwrap();
+        Spread::open(&events, 32).await.unwrap();
+        events.insert(&Event32 { hour: "2014082200".into(), id: 7 }).await.unwrap();
+    };
+    let requests = crash::every_point(
+        async |client| {
+            client.tables().create("Events").await.unwrap();
+            let old: Table<Event16> = client.tables().of().unwrap();
+            Spread::open(&old, 16).await.unwrap();
+            old.insert(&Event16 { hour: "2014082200".into(), id: 6 }).await.unwrap();
+        },
+        async |client: &TestClient, ()| write(client).await,
+        async |_, ()| {},
+        async |client, (), outcome| {
+            let rows = client.tables().table("Events").unwrap();
+            let stored = rows.scan().collect_at_most(9).await.unwrap().len() - 1;
+            // A reader that knows only the old number.
+            let spread = Spread::open(&rows, 16).await.unwrap();
+            let found = spread.latest(9, |bucket| format!("{bucket}_2014082200")).await.unwrap();
+            assert_eq!(found.len(), stored);
+            assert!(outcome.is_none() || stored == 2);
+        },
+    );
+    assert_eq!(requests.await.unwrap(), 3, "the note, its change, the event");
 }

@@ -158,6 +158,27 @@ fn a_dry_run_refuses_what_the_write_would_refuse() {
     assert_eq!(lazuli.ok("entities count People"), "4\n");
 }
 
+#[test]
+fn a_missing_table_is_said_to_be_made_by_every_way_to_write() {
+    let lazuli = Lazuli::start();
+    let entity = r#"{"PartitionKey":"a","RowKey":"b"}"#;
+    let put = format!(r#"{{"put":{entity}}}"#);
+    for (words, input) in [("put Nobody -", entity), ("transact Nobody -", &put)] {
+        let words: Vec<&str> = ["entities"].into_iter().chain(words.split(' ')).collect();
+        let hint = "hint: `lazuli tables create NAME` creates a table";
+        lazuli.run_with(&words, input).failed(3, &["404 TableNotFound", hint]);
+    }
+}
+
+#[test]
+fn any_version_is_deleted_in_a_dry_run_too() {
+    let lazuli = Lazuli::with_people();
+    let delete = "entities delete People Marketing 00001 --if-match";
+    lazuli.fails(&format!("{delete} x --dry-run"), 6, &["another version"]);
+    lazuli.ok(&format!("{delete} * --dry-run"));
+    lazuli.ok(&format!("{delete} *"));
+}
+
 /// C-19.6: Cosmos DB refuses more, and nothing is sent to find that out.
 #[test]
 fn a_dry_run_knows_the_limits_of_cosmos() {

@@ -79,3 +79,26 @@ fn an_error_goes_to_stderr_and_data_to_stdout() {
     assert_eq!(data, "");
     done(child).failed(3, &["TableNotFound"]);
 }
+
+#[test]
+fn a_feed_that_is_followed_until_interrupted_says_how_to_go_on() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create People");
+    lazuli.ok("feed on People");
+    for id in 1..=2 {
+        lazuli.ok(&format!("entities put People PartitionKey=p RowKey={id}"));
+    }
+    let mut child = lazuli.spawn(&["changes", "People", "--follow", "--json"]);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut page = String::new();
+    out.read_line(&mut page).unwrap();
+    assert!(page.contains("\"RowKey\":\"2\""), "{page}");
+    interrupt(&child);
+    let ended = done(child);
+    assert_eq!(ended.code, 7, "{ended:?}");
+    let (_, token) = ended.stderr.split_once("--after ").unwrap();
+    let (token, _) = token.split_once(' ').unwrap();
+    lazuli.ok("entities put People PartitionKey=p RowKey=3");
+    let rest = lazuli.ok(&format!("changes People --after {token}"));
+    assert!(rest.contains("p  3") && !rest.contains("p  2"), "{rest}");
+}

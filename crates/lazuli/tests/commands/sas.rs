@@ -57,6 +57,18 @@ fn a_token_that_is_not_valid_is_exit_4() {
 }
 
 #[test]
+fn a_token_that_is_of_no_use_is_told_of() {
+    let lazuli = Lazuli::start();
+    let over = lazuli.line("sas table People --permissions r --expiry 2020-01-01");
+    assert!(over.code == 0 && over.stderr.contains("warning: the token has ended"), "{over:?}");
+    // It once made a token without an end, which no service takes.
+    let late = "sas table People --permissions r --expiry 4294967295d";
+    lazuli.fails(late, 2, &["after the year 9999"]);
+    let nobody = "sas table People --permissions r --expiry 1h --as-user";
+    lazuli.fails(nobody, 1, &["gives no key to sign with", "hint: --as-user needs --token"]);
+}
+
+#[test]
 fn a_token_opens_what_it_says_and_no_more() {
     let lazuli = Lazuli::with_people();
     let endpoint = format!("http://{}/{ACCOUNT}", lazuli.server.address());

@@ -148,6 +148,18 @@ fn a_wrong_layout_reaches_no_server() {
 }
 
 #[test]
+fn a_repair_goes_on_when_nobody_reads_what_it_does() {
+    let lazuli = staff();
+    let arguments = ["table", "index", "repair", "Staff", "--layout", "staff.json", "--yes"];
+    let mut child = lazuli.spawn(&arguments);
+    drop(child.stdout.take());
+    let repaired = done(child);
+    assert_eq!(repaired.code, 0, "{repaired:?}");
+    assert!(repaired.stderr.contains("6 findings, 6 mended, 0 left"), "{repaired:?}");
+    assert_eq!(lazuli.line("table index verify Staff --layout staff.json").code, 0);
+}
+
+#[test]
 fn a_search_that_is_stopped_says_how_to_continue() {
     let lazuli = Lazuli::start();
     lazuli.file("staff.json", LAYOUT);

@@ -30,9 +30,34 @@ fn a_table_that_is_there_or_not_is_told_by_the_exit_code() {
     let json = lazuli.ok("tables create People --if-missing --json");
     assert_eq!(json, "{\"table\":\"People\",\"created\":false}\n");
     lazuli.fails("tables show Nobody", 3, &["there is no table Nobody", "hint: "]);
-    lazuli.fails("tables delete Nobody --yes", 3, &["404 ", "delete table Nobody"]);
+    lazuli.fails(
+        "tables delete Nobody --yes",
+        3,
+        &["no table Nobody", "hint: `lazuli tables list`"],
+    );
     let json = lazuli.ok("tables delete Nobody --yes --if-present --json");
     assert_eq!(json, "{\"table\":\"Nobody\",\"deleted\":false}\n");
+}
+
+#[test]
+fn policies_that_no_service_takes_are_refused_by_name() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create People");
+    for number in 1..=5 {
+        lazuli.ok(&format!("tables acl set People p{number} --permissions r"));
+    }
+    let more = ["has 5 policies", "hint: `lazuli tables acl remove`"];
+    lazuli.fails("tables acl set People p6 --permissions r", 1, &more);
+    lazuli.ok("tables acl set People p5 --permissions ra --expiry 2099-01-01");
+    let long = "x".repeat(65);
+    lazuli.fails(&format!("tables acl set People {long}"), 2, &["1 to 64 characters"]);
+    let backwards = "tables acl set People p5 --start 2099-01-02 --expiry 2099-01-01";
+    lazuli.fails(backwards, 2, &["ends before it starts"]);
+    // It was once stored without an end.
+    lazuli.fails("tables acl set People p5 --expiry 4294967295d", 2, &["after the year 9999"]);
+    let policies = lazuli.ok("tables acl list People --json");
+    let last = r#"{"id":"p5","start":null,"expiry":"2099-01-01T00:00:00Z","permissions":"ra"}]}"#;
+    assert!(policies.trim_end().ends_with(last), "{policies}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Uploads and downloads of blobs.
 
 use crate::exit::Exit;
-use crate::failure::{usage, with_hint};
+use crate::failure::usage;
 use crate::input::aside;
 use crate::output::{Output, counted};
 use crate::progress::Progress;
@@ -136,25 +136,36 @@ pub(super) async fn get(session: &Session, arguments: &GetArguments) -> Result<E
 /// Where the bytes are written.
 enum Place<'a> {
     Stdout,
-    File { path: &'a Path, part: PathBuf, file: File },
+    File(Partial<'a>),
+}
+
+/// A temporary file next to the named one, so that an incomplete blob is never mistaken for a whole one.
+struct Partial<'a> {
+    path: &'a Path,
+    part: PathBuf,
+    file: File,
+    is_whole: bool,
 }
 
 impl<'a> Place<'a> {
-    /// A temporary file next to the named one, so that an incomplete blob is never mistaken for a whole one.
     fn file(path: &'a Path) -> Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
+        let refused = |problem: &str| {
+            usage(format!("cannot write {}: {problem}", path.display()), "name another file")
+        };
+        let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
+            return Err(refused("it is a directory"));
+        };
+        let mut name = name.to_owned();
         name.push(".part");
         let part = path.with_file_name(name);
-        let file = File::create(&part).map_err(|error| {
-            with_hint(format!("cannot write {}: {error}", part.display()), "name another file")
-        })?;
-        Ok(Self::File { path, part, file })
+        let file = File::create(&part).map_err(|error| refused(&error.to_string()))?;
+        Ok(Self::File(Partial { path, part, file, is_whole: false }))
     }
 
     fn write(&mut self, out: &Output, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Stdout => out.bytes(bytes),
-            Self::File { file, part, .. } => {
+            Self::File(Partial { file, part, .. }) => {
                 file.write_all(bytes).with_context(|| format!("write {}", part.display()))
             }
         }
@@ -162,9 +173,56 @@ impl<'a> Place<'a> {
 
     /// Whether it was a file.
     fn finish(self) -> Result<bool> {
-        let Self::File { path, part, file } = self else { return Ok(false) };
+        let Self::File(mut partial) = self else { return Ok(false) };
+        let Partial { path, part, file, is_whole } = &mut partial;
         file.sync_all().with_context(|| format!("write {}", part.display()))?;
-        std::fs::rename(&part, path).with_context(|| format!("write {}", path.display()))?;
+        std::fs::rename(&*part, *path).with_context(|| format!("write {}", path.display()))?;
+        *is_whole = true;
         Ok(true)
+    }
+}
+
+impl Drop for Partial<'_> {
+    /// Leaves nothing of a blob that did not arrive, or does not exist.
+    fn drop(&mut self) {
+        if !self.is_whole {
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_appears_once_it_is_complete_and_a_part_of_it_never_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.txt");
+        let mut place = Place::file(&path).unwrap();
+        place.write(&Output::default(), b"half").unwrap();
+        assert_eq!(names(directory.path()), ["a.txt.part"]);
+        drop(place);
+        assert!(names(directory.path()).is_empty());
+        let mut place = Place::file(&path).unwrap();
+        place.write(&Output::default(), b"whole").unwrap();
+        assert!(place.finish().unwrap());
+        assert_eq!(names(directory.path()), ["a.txt"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn a_directory_is_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [directory.path(), Path::new("/"), &directory.path().join("none/a.txt")] {
+            let error = Place::file(path).err().unwrap();
+            assert!(error.to_string().starts_with("cannot write "), "{error}");
+        }
+        assert!(names(directory.path()).is_empty());
     }
 }

@@ -79,7 +79,7 @@ async fn would_delete(
     etag: Option<&ETag>,
 ) -> Result<Exit> {
     let entity = table.get(key).required().await?;
-    if etag.is_some_and(|etag| etag != entity.etag()) {
+    if etag.is_some_and(|etag| *etag != ETag::any() && etag != entity.etag()) {
         let problem = format!("({}, {}) is of another version", key.0, key.1);
         return Err(ending(Exit::Conflict, problem, "read the entity again for its ETag"));
     }

@@ -187,7 +187,10 @@ pub(super) async fn receive(session: &Session, arguments: &ReceiveArguments) -> 
             let receipt = &message.receipt.pop_receipt;
             grid.row([&message.id, receipt, &count, &shown(&message.body)]);
         }
-        session.out.grid(&grid)?;
+        match arguments.delete {
+            true => session.out.whole_grid(&grid)?,
+            false => session.out.grid(&grid)?,
+        }
     }
     if arguments.delete {
         for message in &messages {

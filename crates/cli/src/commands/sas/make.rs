@@ -3,7 +3,7 @@
 
 use crate::connect::Target;
 use crate::exit::Exit;
-use crate::failure::usage;
+use crate::failure::{Hint, exit_of_client, usage};
 use crate::moment::Moment;
 use crate::output::Output;
 use anyhow::Result;
@@ -38,6 +38,15 @@ pub(super) struct Terms {
     https_only: bool,
 }
 
+impl Terms {
+    /// A token that has ended is seldom what somebody wants.
+    fn warn(&self, out: &Output) {
+        if self.expiry.is_some_and(|Moment(expiry)| expiry <= SystemClock.now()) {
+            out.warn("the token has ended already: no service takes it");
+        }
+    }
+}
+
 /// What tokens for one resource may say beside that.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Signing {
@@ -67,7 +76,18 @@ impl Signing {
             return Err(usage("a token that a user signs needs an end", "add --expiry"));
         };
         let life = Duration::from_millis(expiry.millis_since(SystemClock.now()));
-        Ok(Some(ask(life).await?))
+        match ask(life).await {
+            Err(error)
+                if matches!(error.status().map(|status| status.as_u16()), Some(400..=403)) =>
+            {
+                let (exit, problem) =
+                    (exit_of_client(&error), "the service gives no key to sign with");
+                let advice = "--as-user needs --token, the token of a user".to_owned();
+                let hint = Hint { exit, problem: problem.to_owned(), advice };
+                Err(anyhow::Error::from(error).context(hint))
+            }
+            key => Ok(Some(key?)),
+        }
     }
 }
 
@@ -228,6 +248,7 @@ pub(super) async fn table(
     let builder =
         with_signing!(builder, &arguments.signing, |life| tables.user_delegation_key(life));
     let token = keys(builder, arguments)?.build()?;
+    arguments.signing.terms.warn(out);
     let url = account.table_endpoint().map(|endpoint| format!("{endpoint}/{}", arguments.table));
     print(out, token.as_str(), url.as_deref())
 }
@@ -260,6 +281,7 @@ pub(super) fn account(target: &Target, out: &Output, arguments: &AccountArgument
     let builder = account.sas(permissions(&arguments.permissions, "rwdlacup")?);
     let builder = builder.services(services).resource_types(ResourceTypes::parse(types));
     let token = with_terms!(builder, &arguments.terms).build()?;
+    arguments.terms.warn(out);
     print(out, token.as_str(), account.table_endpoint().filter(|_| services.tables))
 }
 
@@ -275,7 +297,9 @@ pub(super) async fn queue(
     let builder =
         with_signing!(builder, &arguments.signing, |life| queues.user_delegation_key(life));
     let url = account.queue_endpoint().map(|endpoint| format!("{endpoint}/{}", arguments.queue));
-    print(out, builder.build()?.as_str(), url.as_deref())
+    let token = builder.build()?;
+    arguments.signing.terms.warn(out);
+    print(out, token.as_str(), url.as_deref())
 }
 
 pub(super) async fn blob(target: &Target, out: &Output, arguments: &BlobArguments) -> Result<Exit> {

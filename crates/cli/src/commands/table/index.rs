@@ -3,7 +3,7 @@
 use super::layout::LayoutArguments;
 use crate::confirm::Confirmation;
 use crate::exit::Exit;
-use crate::failure::ending;
+use crate::failure::{ending, is_broken_pipe};
 use crate::output::{Grid, counted};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -98,7 +98,7 @@ pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
     match verb {
         Verb::Verify { search, only } => {
             let work = describe(session, &search, only.as_deref())?;
-            work_through(session, work).await
+            work_through(session, work, false).await
         }
         Verb::Repair { search, only, change } => {
             let work = describe(session, &search, only.as_deref())?;
@@ -137,19 +137,25 @@ async fn mend(
     change: ChangeArguments,
 ) -> Result<Exit> {
     if change.dry_run {
-        return work_through(session, work).await;
+        return work_through(session, work, false).await;
     }
     // With a layout other than the writer's, good copies would look like orphans.
     let deed = format!("writing and deleting copies of the entities of {table}");
     change.confirmation.ask(&deed, table).await?;
-    work_through(session, work.mending()).await
+    work_through(session, work.mending(), true).await
 }
 
-/// Goes through all rows, prints the findings, and reports how it ended.
-async fn work_through(session: &Session, work: IndexMaintenance) -> Result<Exit> {
+/// Goes through all rows, prints the findings, and reports how it ended. A search ends when nobody reads the findings any
+/// more; a repair goes on.
+async fn work_through(session: &Session, work: IndexMaintenance, mends: bool) -> Result<Exit> {
     let mut pages = work.pages();
     let mut report = Report::default();
     let mut printer = Printer { has_printed: false };
+    let mut is_heard = true;
+    let heard = |printed: Result<()>| match printed {
+        Err(error) if mends && is_broken_pipe(&error) => Ok(false),
+        printed => printed.map(|()| true),
+    };
     let mut progress = Progress::new(&session.out, "rows");
     session.interrupt.end_in_order();
     while !session.interrupt.is_asked() {
@@ -158,7 +164,9 @@ async fn work_through(session: &Session, work: IndexMaintenance) -> Result<Exit>
             break;
         };
         progress.add(page.rows);
-        printer.page(session, &page)?;
+        if is_heard {
+            is_heard = heard(printer.page(session, &page))?;
+        }
         report.rows += page.rows;
         report.findings += page.findings.len() as u64;
         report.mended += page.mended;
@@ -170,8 +178,8 @@ async fn work_through(session: &Session, work: IndexMaintenance) -> Result<Exit>
         }
     }
     drop(progress);
-    if session.out.is_json() {
-        session.out.document(&report)?;
+    if session.out.is_json() && is_heard {
+        heard(session.out.document(&report))?;
     }
     if let Some(token) = report.token {
         let problem = format!("stopped after {}", counted(report.rows, "row", "rows"));

@@ -66,7 +66,8 @@ pub(crate) struct LayoutArguments {
     project: Vec<String>,
 }
 
-const ADVICE: &str = "`lazuli table index verify --help` shows a whole layout";
+const ADVICE: &str = "a layout is what `serde_json::to_string(&IndexLayout::of::<T>()?)` gives; docs/commands.md \
+                      shows one written by hand";
 
 impl LayoutArguments {
     pub(crate) fn read(&self) -> Result<IndexLayout> {

@@ -1,13 +1,14 @@
 //! The access policies stored with a table.
 
 use crate::exit::Exit;
-use crate::failure::{ending, usage};
+use crate::failure::{ending, usage, with_hint};
 use crate::moment::Moment;
 use crate::output::Grid;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Subcommand;
 use lazuli_model::AccessPolicy;
+use lazuli_model::limits::{ACCESS_POLICIES_MAX, ACCESS_POLICY_ID_CHARS_MAX};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -78,6 +79,18 @@ pub(super) async fn run(session: &Session, verb: Acl) -> Result<Exit> {
                 let problem = format!("{letters:?} has other letters than raud");
                 return Err(usage(problem, "read, add, update, delete"));
             }
+            if !(1..=ACCESS_POLICY_ID_CHARS_MAX).contains(&id.chars().count()) {
+                let problem = "the id of a policy has 1 to 64 characters";
+                return Err(usage(problem, "tokens name it: choose a short one"));
+            }
+            if let (Some(Moment(start)), Some(Moment(expiry))) = (start, expiry)
+                && start >= expiry
+            {
+                return Err(usage(
+                    "the policy ends before it starts",
+                    "change --start or --expiry",
+                ));
+            }
             let policy = AccessPolicy {
                 id,
                 start: start.map(|moment| moment.0),
@@ -85,8 +98,17 @@ pub(super) async fn run(session: &Session, verb: Acl) -> Result<Exit> {
                 permissions,
             };
             let mut policies = read(session, &table).await?;
-            match policies.iter_mut().find(|known| known.id == policy.id) {
-                Some(known) => *known = policy,
+            match policies.iter().position(|known| known.id == policy.id) {
+                Some(known) => {
+                    policies.remove(known);
+                    policies.insert(known, policy);
+                }
+                None if policies.len() >= ACCESS_POLICIES_MAX => {
+                    let problem =
+                        format!("{table} has {ACCESS_POLICIES_MAX} policies, and no room for more");
+                    let advice = "`lazuli tables acl remove` makes room";
+                    return Err(with_hint(problem, advice));
+                }
                 None => policies.push(policy),
             }
             store(session, &table, policies).await?;
