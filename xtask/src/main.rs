@@ -15,6 +15,8 @@ mod faults;
 mod fuzz;
 mod kill;
 mod memory;
+#[cfg(test)]
+mod named;
 mod process;
 mod readme;
 mod rust_client;

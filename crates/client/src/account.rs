@@ -28,6 +28,23 @@ mod from_env;
 pub use check::Checked;
 
 /// Endpoints and a credential, with one pool of connections. Cheap to clone; makes no request by itself.
+///
+/// ```
+/// # use lazuli_client::{Account, Credential, Error};
+/// # fn run(new_key: &str) -> Result<(), Error> {
+/// let account = Account::from_connection_string("UseDevelopmentStorage=true;Region=north")?;
+/// assert_eq!(account.ignored_settings(), ["Region"]);
+/// account.on_attempt(|attempt| {
+///     println!("{} {}: {:?}", attempt.operation, attempt.number, attempt.status)
+/// });
+/// // ... after a while:
+/// println!("{} transactions", account.meter().total().billed);
+/// // The old key is about to be replaced: tables that are open go on with the new one.
+/// account.set_credential(Credential::shared_key("devstoreaccount1", new_key)?);
+/// # Ok(())
+/// # }
+/// # run("c2VjcmV0").unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Account(pub(crate) Arc<Inner>, pub(crate) Protection);
 
@@ -198,6 +215,40 @@ impl fmt::Debug for Account {
 }
 
 /// Configures an [`Account`].
+///
+/// ```
+/// use lazuli_client::{Account, Credential, Dialect, Error, Observe, Retry, Timeouts};
+/// use std::time::Duration;
+///
+/// # fn run(key: &str, sas: &str) -> Result<(), Error> {
+/// const SECOND: Duration = Duration::from_secs(1);
+/// let account = Account::builder("https://orders.table.core.windows.net")
+///     .queue_endpoint("https://orders.queue.core.windows.net")
+///     .blob_endpoint("https://orders.blob.core.windows.net")
+///     .credential(Credential::shared_key("orders", key)?)
+///     .timeouts(Timeouts::default().total(90 * SECOND).attempt(20 * SECOND).connect(3 * SECOND))
+///     .retry(Retry::default().attempts(8).pauses(SECOND / 10, 5 * SECOND).strict())
+///     .concurrency_max(64)
+///     .application("checkout/1.4")
+///     .build()?;
+/// assert_eq!(account.dialect(), Dialect::Azure);
+/// assert_eq!(account.queue_endpoint(), Some("https://orders.queue.core.windows.net"));
+/// assert_eq!(account.blob_endpoint(), Some("https://orders.blob.core.windows.net"));
+///
+/// // A service in a test network, under a name that does not show what it is.
+/// let test = Account::builder("http://tables.test:10002/orders")
+///     .credential(Credential::sas(sas)?)
+///     .dialect(Dialect::Cosmos)
+///     .table_version("2018-03-28")
+///     .trust_server()
+///     .allow_token_over_http()
+///     .observe(Observe::default().keys())
+///     .build()?;
+/// assert!(!test.dialect().sorts());
+/// # Ok(())
+/// # }
+/// # run("c2VjcmV0", "sv=2019-02-02&sig=c2VjcmV0").unwrap();
+/// ```
 #[must_use = "nothing is made before `build`"]
 pub struct AccountBuilder {
     name: Option<String>,

@@ -34,6 +34,29 @@ use send::place;
 use std::marker::PhantomData;
 
 /// Writes that are collected for one transaction.
+///
+/// ```no_run
+/// # use lazuli_client::{Entity, Error, ETag, Table, WriteOp};
+/// # async fn run(people: Table, rows: [Entity; 4], seen: ETag) -> Result<(), Error> {
+/// let mut batch = people
+///     .batch("Sales")
+///     .insert(&rows[0])
+///     .overwrite(&rows[1])
+///     .upsert_merge(&rows[2])
+///     .write(WriteOp::replace_if_match(&rows[3], &seen))
+///     .write(WriteOp::delete_if_match(("Sales", "00099"), &seen));
+/// let more = WriteOp::upsert_merge(&Entity::new("Sales", "00042").with("Age", 35));
+/// if batch.fits(&more) {
+///     batch = batch.write(more);
+/// }
+/// batch = batch.write(WriteOp::overwrite(&Entity::new("Sales", "Department").with("People", 5)));
+/// match batch.commit().await {
+///     Ok(committed) => println!("{:?}", committed.etag(0)),
+///     Err(error) => println!("operation {:?}: {error}; nothing was written", error.batch_index()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is sent before `commit`"]
 pub struct Batch<T> {
     account: Account,

@@ -50,6 +50,46 @@ const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
 const BLOB_CONTENT_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 
 /// A blob, which may or may not exist. Cheap to clone.
+///
+/// ```no_run
+/// use lazuli_client::ReadFrom;
+/// use lazuli_client::blob::LeaseTime;
+/// use std::time::Duration;
+///
+/// # async fn run(pics: lazuli_client::blob::Container) -> Result<(), lazuli_client::Error> {
+/// const MIB: usize = 1024 * 1024;
+/// let film = pics.blob("2026/summer.mp4")?;
+/// let stored = film
+///     .put(vec![0; 100 * MIB])
+///     .if_absent()
+///     .metadata([("camera", "7")])
+///     .single_bytes_max(16 * MIB) // larger ones in blocks of 4 MiB, 8 at a time
+///     .blocks(4 * MIB, 8)
+///     .timeout(Duration::from_secs(600))
+///     .await?;
+/// println!("{} in {}: {}", film.name(), film.container_name(), stored.etag);
+///
+/// // Nobody else writes while the lease lasts.
+/// let lease = film.acquire_lease(LeaseTime::Seconds(60)).await?;
+/// film.set_metadata([("camera", "8")]).lease(&lease).await?;
+/// lease.release().await?;
+/// let seconds = film.break_lease(Some(0)).await?; // someone else's, in an emergency
+///
+/// let preview = film.get().range(..1024).bytes_max(1024).await?;
+/// let whole = film.get().read_from(ReadFrom::Secondary).piece_bytes(8 << 20).stream();
+///
+/// let log = pics.blob("2026/log.txt")?;
+/// log.create_append().if_absent().content_type("text/plain").await?;
+/// log.append("first\n").at(0).await?;
+///
+/// // The directories and files of `2026`, as a file browser shows them.
+/// let list = pics.list().prefix("2026/").delimiter("/").at_most(1000).await?;
+/// for item in &list.blobs {
+///     println!("{} {} {:?}", item.name, item.bytes, item.kind);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Blob {
     account: Account,

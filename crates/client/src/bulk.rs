@@ -176,6 +176,30 @@ impl<T: TableEntity> Bulk<T> {
 
     /// Encoded bytes of writes that wait or are under way, 32 MiB by default. A larger buffer makes fuller
     /// transactions if the input often switches between partitions.
+    ///
+    /// A load that is tuned: many small partitions in random order, and rows that may come in any order.
+    ///
+    /// ```no_run
+    /// # use lazuli_client::{Entity, Error, OnError, Table, iter};
+    /// # use std::time::Duration;
+    /// # async fn run(people: Table, rows: Vec<Entity>, gone: Vec<(String, String)>) -> Result<(), Error> {
+    /// let report = people
+    ///     .bulk()
+    ///     .concurrency(32)
+    ///     .buffer_max(128 * 1024 * 1024)
+    ///     .reorder_within_partition()
+    ///     .on_error(OnError::Collect)
+    ///     .failures_max(100)
+    ///     .timeout(Duration::from_secs(60))
+    ///     .upsert_merge(iter(rows))
+    ///     .await?;
+    /// println!("{} of {} written, throttled {} times", report.written, report.read, report.throttled);
+    /// let keys = gone.iter().map(|(partition, row)| (partition.as_str(), row.as_str()));
+    /// let deleted = people.bulk().delete_keys(iter(keys)).await?;
+    /// println!("{} deleted", deleted.written);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer_max(mut self, bytes: usize) -> Self {
         self.options.buffer_bytes_max = bytes;
         self

@@ -20,6 +20,32 @@ type Marks<E, V, F, A> = fn() -> (E, V, F, A);
 /// A property of `E` that holds a `V` in the form `F`; `A` determines what can be done with it.
 ///
 /// The derive makes one for each property: `Employee::AGE`.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{Filter, Optional, Required, TypedColumn};
+/// use lazuli_client::form::{Plain, Text};
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{team}", row = "{number:03}", rename_all = "PascalCase")]
+/// struct Player {
+///     team: String,
+///     number: u32,
+///     active: bool,
+///     nick: Option<String>,
+///     #[table(as = "text")]
+///     goals: u64,
+/// }
+///
+/// // What the derive makes: type, form and presence of each property are in its type.
+/// let nick: TypedColumn<Player, String, Plain, Optional> = Player::NICK;
+/// let goals: TypedColumn<Player, u64, Text, Required> = Player::GOALS;
+/// let filter = Player::ACTIVE.is_true().and(nick.one_of(["JJ", "Don"]).or(goals.ge(10_u64)));
+/// assert_eq!(
+///     filter.to_string(),
+///     "Active and (Nick eq 'JJ' or Nick eq 'Don' or Goals ge '00000000000000000010')"
+/// );
+/// ```
 pub struct TypedColumn<E, V, F = Plain, A = Required> {
     name: &'static str,
     of: PhantomData<Marks<E, V, F, A>>,
@@ -38,6 +64,18 @@ pub struct Optional;
 pub struct Encrypted;
 
 /// A value spread over several properties or stored in a blob: no filter, no merge (C-5.14).
+///
+/// ```compile_fail,E0599
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{Scattered, TypedColumn};
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{user}", row = "{id:08}")]
+/// struct Note { user: String, id: u32, #[table(chunked)] text: String }
+///
+/// let text: TypedColumn<Note, String, _, Scattered> = Note::TEXT;
+/// let filter = text.eq("milk"); // the text may be longer than a property
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Scattered;
 
@@ -75,6 +113,7 @@ impl<E, V, F, A> fmt::Debug for TypedColumn<E, V, F, A> {
 /// What a column of type `V` can be compared with, or set to.
 pub trait ColumnArg<V> {
     /// The value.
+    #[doc(hidden)]
     fn into_arg(self) -> V;
 }
 
@@ -143,6 +182,24 @@ where
 }
 
 /// A field that is part of the key and not a property: it can be selected, and used in key ranges.
+///
+/// ```no_run
+/// # use lazuli_client::prelude::*;
+/// # use lazuli_client::{Error, KeyColumn};
+/// #[derive(TableEntity)]
+/// #[table(partition = "{team}", row = "{number:03}", rename_all = "PascalCase")]
+/// struct Player { team: String, number: u32, goals: i32 }
+///
+/// # async fn run(players: Table<Player>) -> Result<(), Error> {
+/// let number: KeyColumn<Player, u32> = Player::NUMBER;
+/// let reds = players.query(Player::range("Reds")).select((number, Player::GOALS));
+/// for row in reds.collect_at_most(30).await? {
+///     let (number, goals) = *row;
+///     println!("{number}: {goals}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct KeyColumn<E, V> {
     field: &'static str,
     read: fn(&str, &str) -> Result<V, KeyError>,

@@ -41,12 +41,47 @@ pub struct AccessToken {
 }
 
 /// A source of bearer tokens. Tokens are cached: the source is asked when the last one is about to expire.
+///
+/// ```
+/// use lazuli_client::{AccessToken, BoxError, BoxFuture, Credential, Secret, Timestamp, TokenCredential};
+///
+/// /// Tokens from a file that another program keeps up to date.
+/// #[derive(Debug)]
+/// struct FromFile(std::path::PathBuf);
+///
+/// impl TokenCredential for FromFile {
+///     fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>> {
+///         Box::pin(async {
+///             let text = std::fs::read_to_string(&self.0)?;
+///             let (token, expires) = text.split_once(' ').ok_or("a token and its expiry")?;
+///             let expires = Timestamp::parse(expires.trim()).ok_or("not a time")?;
+///             Ok(AccessToken { secret: Secret::new(token), expires })
+///         })
+///     }
+/// }
+///
+/// let credential = Credential::token(FromFile("/run/secrets/storage-token".into()));
+/// assert_eq!(Secret::new("hidden").expose(), "hidden");
+/// assert_eq!(format!("{:?}", Secret::new("hidden")), "Secret(..)");
+/// ```
 pub trait TokenCredential: Send + Sync + fmt::Debug + 'static {
     /// A token for `scope`, such as `https://storage.azure.com/.default`.
     fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>>;
 }
 
 /// How requests are authorized.
+///
+/// ```
+/// # use lazuli_client::{Credential, Error};
+/// # fn run(key: &str) -> Result<(), Error> {
+/// let key = Credential::shared_key("orders", key)?;
+/// let scheme_of_old_proxies = key.clone().lite();
+/// let guest = Credential::sas("sv=2019-02-02&tn=orders&sp=r&sig=c2VjcmV0")?;
+/// let nobody = Credential::anonymous();
+/// # Ok(())
+/// # }
+/// # run("c2VjcmV0").unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Credential(pub(crate) Kind);
 

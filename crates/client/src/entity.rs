@@ -23,6 +23,60 @@ pub use loaded::Loaded;
 pub use properties::Properties;
 
 /// A type whose values are entities of a table.
+///
+/// By hand, with keys from a function and the properties one by one:
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::form::Plain;
+/// use lazuli_client::{DecodeError, EncodeError, EntityKey, Fields, KeyError, Kind, Properties, Upgrade, ValueError};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Reading { sensor: String, minute: u32, degrees: f64 }
+///
+/// const IS_READING: Kind = Kind { property: Kind::PROPERTY, name: "Reading", version: 2 };
+///
+/// /// Version 1 stored degrees Fahrenheit.
+/// const UPGRADES: &[(u32, Upgrade)] = &[(1, |row: &mut Entity| {
+///     let fahrenheit: f64 = row.get("Degrees")?;
+///     row.set("Degrees", (fahrenheit - 32.0) / 1.8);
+///     Ok(())
+/// })];
+///
+/// impl TableEntity for Reading {
+///     const KIND: Option<Kind> = Some(IS_READING);
+///
+///     fn key(&self) -> Result<EntityKey, KeyError> {
+///         let row = format!("{:08}", self.minute);
+///         Ok(EntityKey::parse(&self.sensor, &row)?)
+///     }
+///
+///     fn write(&self, out: &mut Properties) -> Result<(), EncodeError> {
+///         out.push_text(IS_READING.property, IS_READING.text());
+///         out.add("Degrees", &self.degrees)
+///     }
+///
+///     fn read(entity: Entity) -> Result<Self, DecodeError> {
+///         let mut fields = Fields::new(entity);
+///         fields.check_kind(IS_READING, UPGRADES)?;
+///         let degrees = fields.required::<Plain, _>("Degrees")?;
+///         let (sensor, row) = fields.keys();
+///         let foreign = || KeyError::Foreign { text: row.to_owned(), template: "a number" };
+///         let minute = row.parse().map_err(|_| fields.key_error(foreign()))?;
+///         let reading = Self { sensor: sensor.to_owned(), minute, degrees };
+///         fields.check_key(&reading)?; // `00000042`, not `42`
+///         fields.deny_unknown()?;
+///         Ok(reading)
+///     }
+/// }
+///
+/// let row = |key| Entity::new("cellar", key).with("EntityType", "Reading").with("Degrees", 50.0);
+/// let reading = Reading { sensor: "cellar".into(), minute: 42, degrees: 10.0 };
+/// assert_eq!(Reading::read(row("00000042")).unwrap(), reading);
+/// assert_eq!(Reading::read(row("42")).unwrap_err().reason, ValueError::KeyMismatch);
+/// assert_eq!(IS_READING.version_of("Reading.2"), Some(2));
+/// let mine = row("x").decode_error("Degrees", ValueError::Missing); // an error of one's own
+/// ```
 pub trait TableEntity: Sized + Send + 'static {
     /// The table that holds them, if the type names one.
     const TABLE: Option<&'static str> = None;
@@ -95,12 +149,14 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// The list that this value is in, by the number of the list, and the item that stands for it; `None` if it is not
     /// in that list.
+    #[doc(hidden)]
     fn list_entry(&self, list: usize) -> Result<Option<(EntityKey, String)>, KeyError> {
         let _ = list;
         Ok(None)
     }
 
     /// The key of the entity that an item of a list stands for.
+    #[doc(hidden)]
     fn listed_key(number: usize, list: &EntityKey, item: &str) -> Option<EntityKey> {
         let _ = (number, list, item);
         None
@@ -108,6 +164,7 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// The key of the copy that an index keeps of this value, by the number of the index; `None` if there is
     /// no copy.
+    #[doc(hidden)]
     fn index_key(&self, index: usize) -> Result<Option<EntityKey>, KeyError> {
         let _ = index;
         Ok(None)
@@ -152,6 +209,20 @@ impl fmt::Display for ETag {
 /// # use lazuli_client::Entity;
 /// let department = Entity::new("Sales", "Department").with("Name", "Sales").with("People", 153);
 /// assert_eq!(department.get::<i32>("People").unwrap(), 153);
+/// ```
+///
+/// ```
+/// # use lazuli_client::Entity;
+/// # use std::time::SystemTime;
+/// # fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut log = Entity::new("2026-11", "00017").with("Level", "warn");
+/// log.try_set("At", &SystemTime::now())?; // fails for a time that cannot be stored
+/// assert_eq!(log.partition_key(), "2026-11");
+/// assert_eq!(log.opt::<i32>("Status")?, None);
+/// assert!(log.opt::<i32>("Level").is_err());
+/// # Ok(())
+/// # }
+/// # run().unwrap();
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entity {

@@ -7,6 +7,47 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What the library takes from its surroundings.
+///
+/// A clock that stands still until a test moves it:
+///
+/// ```
+/// use lazuli_client::{BoxFuture, Env, Environment, Timestamp};
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+///
+/// #[derive(Default)]
+/// struct Manual(Mutex<Duration>);
+///
+/// impl Environment for Manual {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::UNIX_EPOCH.plus_seconds(self.elapsed().as_secs())
+///     }
+///
+///     fn elapsed(&self) -> Duration {
+///         *self.0.lock().unwrap()
+///     }
+///
+///     fn random(&self) -> u64 {
+///         4
+///     }
+///
+///     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+///         *self.0.lock().unwrap() += pause;
+///         Box::pin(async {})
+///     }
+///
+///     /// Only the server takes time, and it takes none.
+///     fn timer(&self, _limit: Duration) -> BoxFuture<'static, ()> {
+///         Box::pin(std::future::pending())
+///     }
+/// }
+///
+/// let test = Env::new(Manual::default());
+/// # // A runtime, for its clock.
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # let _entered = runtime.enter();
+/// let default = Env::system();
+/// ```
 pub trait Environment: Send + Sync + 'static {
     /// The time of day, for dates in requests.
     fn now(&self) -> Timestamp;

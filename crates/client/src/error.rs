@@ -10,6 +10,25 @@ use lazuli_wire::connection_string::ConnectionStringError;
 use std::fmt;
 
 /// The error of every operation of this library.
+///
+/// ```no_run
+/// # use lazuli_client::{Entity, ErrorKind, Table};
+/// # async fn run(people: Table, entity: Entity) {
+/// match people.insert(&entity).await {
+///     Ok(written) => println!("version {}", written.etag),
+///     Err(error) if error.may_have_been_applied() => println!("look what is there: {error}"),
+///     Err(error) if error.is_conflict() => println!("there is one already"),
+///     Err(error) if error.is_not_found() => println!("the table does not exist"),
+///     Err(error) if error.is_retryable() => println!("later, after {} attempts", error.attempts()),
+///     Err(error) if matches!(error.kind(), ErrorKind::Forbidden { .. }) => {
+///         println!("{:?} was refused: {:?}", error.operation(), error.details());
+///         println!("signed: {:?}", error.signed_string());
+///     }
+///     // For the operators of the service, and for one's own logs.
+///     Err(error) => println!("{error} {:?} {:?}", error.request_id(), error.client_request_id()),
+/// }
+/// # }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {

@@ -1,5 +1,60 @@
 //! Calls that only a Lazuli server answers (X-8.1): plans, counts, deletion by filter, indexes, change feeds,
 //! expiry, advice. Each requests extensions by the header `x-lazuli-extensions`.
+//!
+//! ```no_run
+//! use lazuli_client::{FeedImages, Filter, ServerFeed, ServerIndex, ServerIndexState, ServerTtl};
+//! use std::time::Duration;
+//!
+//! # async fn run(people: lazuli_client::Table) -> Result<(), lazuli_client::Error> {
+//! // Plans, counts, deletion by filter.
+//! let filter = Filter::extended("startswith(LastName, 'Jo') and Age in (34, 47)")?;
+//! println!("{}", people.server_plan(Some(filter.clone())).await?);
+//! println!("{}", people.server_run(Some(filter.clone())).await?);
+//! println!("{} of {}", people.server_count(Some(filter.clone())).await?, people.server_count(None).await?);
+//! println!("{} deleted", people.server_delete(filter).await?);
+//!
+//! // Indexes that the server keeps.
+//! people.set_server_indexes([ServerIndex::new("email", ["Email"]).unique()]).await?;
+//! for status in people.server_indexes().await? {
+//!     match status.state {
+//!         ServerIndexState::Ready => println!("{}: ready", status.index.name),
+//!         _ => println!("{}: {} of {}", status.index.name, status.done, status.total),
+//!     }
+//! }
+//! let mut from = None;
+//! loop {
+//!     let verified = people.verify_server_indexes(from.as_deref()).await?;
+//!     for wrong in &verified.found {
+//!         println!("{}: {} for {}/{}", wrong.index, wrong.kind, wrong.partition_key, wrong.row_key);
+//!         people.rebuild_server_index(&wrong.index).await?;
+//!     }
+//!     from = verified.next;
+//!     if from.is_none() { break }
+//! }
+//!
+//! // Every change of the table, for a day.
+//! people.set_server_feed(ServerFeed::new(FeedImages::Both, 24)).await?;
+//! println!("complete from {}", people.server_feed().await?.complete_from);
+//! let page = people.server_changes(None, Duration::from_secs(30)).await?;
+//! for change in &page.changes {
+//!     println!("{} {}/{}", change.operation, change.partition_key, change.row_key);
+//!     let name = change.new.as_ref().and_then(|entity| entity.text("LastName"));
+//! }
+//! let after = people.server_changes(Some(&page.next), Duration::ZERO).await?;
+//! people.drop_server_feed().await?;
+//!
+//! // Entities that expire a week after their last write.
+//! people.set_server_ttl(ServerTtl::Seconds(7 * 86_400)).await?;
+//! println!("{:?}", people.server_ttl().await?);
+//! people.drop_server_ttl().await?;
+//!
+//! // What the server would change, from the traffic that it has seen.
+//! for finding in people.tables().server_advice().await?.findings {
+//!     println!("{} {}: {} ({})", finding.code, finding.table, finding.advice, finding.why.azure);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 #[cfg(feature = "serde")]
 mod advice;

@@ -12,6 +12,50 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A struct whose fields are stored as properties of the entity that contains it: `#[table(flatten)]`.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{DecodeError, EdmType, EncodeError, Fields, Properties, PropertyDef};
+///
+/// /// By hand, what `#[derive(TableFields)]` does for most structs.
+/// struct Place { north: f64, east: Option<f64> }
+///
+/// impl TableFields for Place {
+///     const PROPERTIES: &'static [PropertyDef] = &[
+///         PropertyDef::new("north", "North", Some(EdmType::Double)),
+///         PropertyDef::new("east", "East", Some(EdmType::Double)),
+///     ];
+///
+///     fn write_fields(&self, prefix: &str, out: &mut Properties) -> Result<(), EncodeError> {
+///         out.add(format!("{prefix}North"), &self.north)?;
+///         if let Some(east) = &self.east {
+///             out.add(format!("{prefix}East"), east)?;
+///         }
+///         Ok(())
+///     }
+///
+///     fn read_fields(prefix: &str, fields: &mut Fields) -> Result<Self, DecodeError> {
+///         Ok(Self {
+///             north: fields.required::<Plain, _>(&format!("{prefix}North"))?,
+///             east: fields.optional::<Plain, _>(&format!("{prefix}East"))?,
+///         })
+///     }
+/// }
+/// # use lazuli_client::form::Plain;
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{city}", row = "{id:06}")]
+/// struct Shop {
+///     city: String,
+///     id: u32,
+///     #[table(flatten)]
+///     place: Place,
+/// }
+/// let shop = Shop { city: "Bath".into(), id: 1, place: Place { north: 51.38, east: None } };
+/// let mut properties = Properties::default();
+/// shop.write(&mut properties).unwrap();
+/// assert_eq!(properties.values().next().unwrap().0, "place_North");
+/// ```
 pub trait TableFields: Sized {
     /// The properties.
     const PROPERTIES: &'static [PropertyDef];
@@ -148,6 +192,7 @@ impl Fields {
     }
 
     /// Whether any of these properties is present.
+    #[doc(hidden)]
     pub fn has_any(&self, prefix: &str, properties: &[PropertyDef]) -> bool {
         properties.iter().any(|property| match property.storage {
             Storage::Flattened(inner) => self.has_any(&format!("{prefix}{}", property.name), inner),

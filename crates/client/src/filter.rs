@@ -119,6 +119,12 @@ impl Not for Filter {
 }
 
 /// A property to compare. If an entity lacks the property, every comparison is false, even `ne`.
+///
+/// ```
+/// # use lazuli_client::col;
+/// assert_eq!((!col("Active").is_true()).to_string(), "not (Active)");
+/// assert_eq!(col("Age").one_of([30, 40]).to_string(), "Age eq 30 or Age eq 40");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column(Result<Property, EncodeError>);
 

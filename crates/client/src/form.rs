@@ -5,6 +5,24 @@ use lazuli_model::EdmType;
 use std::time::Duration;
 
 /// A Rust type that can be stored in the form `F`.
+///
+/// ```
+/// use lazuli_client::Value;
+/// use lazuli_client::form::{Bits, Iso, Json, Plain, StoredAs, Text};
+/// use std::time::Duration;
+///
+/// # fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let span = Duration::from_millis(1500);
+/// assert_eq!(StoredAs::<Plain>::store(&span)?, Value::Int64(15_000_000));
+/// assert_eq!(StoredAs::<Iso>::store(&span)?, Value::String("PT1.5S".into()));
+/// assert_eq!(StoredAs::<Bits>::store(&u64::MAX)?, Value::Int64(-1));
+/// assert_eq!(StoredAs::<Text>::store(&7_u64)?, Value::String("00000000000000000007".into()));
+/// let tags: Vec<String> = StoredAs::<Json>::restore(Value::String(r#"["a","b"]"#.into()))?;
+/// assert_eq!(tags, ["a", "b"]);
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
 pub trait StoredAs<F>: Sized {
     /// The Edm type in this form.
     const EDM_TYPE: EdmType;
@@ -37,6 +55,26 @@ pub struct Text;
 pub struct Iso;
 
 /// A decimal number as a Double, which loses digits: `as = "double"`.
+///
+/// ```
+/// # #[cfg(feature = "decimal")] {
+/// use lazuli_client::prelude::*;
+/// use rust_decimal::Decimal;
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{shop}", row = "{id:08}", rename_all = "PascalCase")]
+/// struct Order {
+///     shop: String,
+///     id: u32,
+///     total: Decimal,
+///     #[table(as = "double")]
+///     weight: Decimal,
+/// }
+///
+/// assert_eq!(Order::TOTAL.eq(Decimal::new(1999, 2)).to_string(), "Total eq '19.99'");
+/// assert_eq!(Order::WEIGHT.lt(Decimal::new(25, 1)).to_string(), "Weight lt 2.5");
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Double;
 

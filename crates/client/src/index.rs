@@ -28,6 +28,25 @@ pub(crate) use write::as_lone;
 pub(crate) use write::{Indexing, blind, operation, send};
 
 /// An index of a type.
+///
+/// What a type declares can be read, for tools and tests:
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{IndexProjection, TypeLayout};
+///
+/// #[derive(TableEntity, Clone)]
+/// #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// #[index(email, row = "email_{email}", unique)]
+/// #[index(age, partition = "age_{age:03}", row = "{department}_{id:06}", keys)]
+/// struct Employee { department: String, id: u32, email: String, age: u32 }
+///
+/// let [email, age] = Employee::INDEXES else { panic!() };
+/// assert!(email.is_unique && email.is_local());
+/// assert_eq!((age.partition, age.projection), (Some("age_{age:03}"), IndexProjection::Keys));
+/// assert_eq!(Employee::COST.bytes_factor(), 2);
+/// let layout = TypeLayout::of::<Employee>().in_table("Staff");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexDef {
@@ -65,6 +84,7 @@ pub enum IndexProjection {
 
 impl IndexDef {
     /// An index whose copies are in the entity's partition and contain the whole entity.
+    #[doc(hidden)]
     pub const fn new(
         name: &'static str,
         mark: &'static str,
@@ -86,18 +106,21 @@ impl IndexDef {
     }
 
     /// Makes values unique: each belongs to at most one entity.
+    #[doc(hidden)]
     #[must_use]
     pub const fn unique(self) -> Self {
         Self { is_unique: true, ..self }
     }
 
     /// Puts the copies into other partitions, and optionally into another table (P-2).
+    #[doc(hidden)]
     #[must_use]
     pub const fn elsewhere(self, partition: &'static str, table: Option<&'static str>) -> Self {
         Self { partition: Some(partition), table, ..self }
     }
 
     /// Sets what the copies contain.
+    #[doc(hidden)]
     #[must_use]
     pub const fn projecting(self, projection: IndexProjection) -> Self {
         Self { projection, ..self }

@@ -50,6 +50,21 @@ impl From<lazuli_model::KeyError> for KeyError {
 }
 
 /// A key with the type of its entity.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::IntoKey;
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{team}", row = "{number:03}")]
+/// struct Player { team: String, number: u32 }
+///
+/// let key = Player::key("Reds", 7).unwrap().into_entity_key();
+/// assert_eq!((key.partition.as_str(), key.row.as_str()), ("Reds", "007"));
+/// // Two strings are a key, too: that of an `Entity`.
+/// assert_eq!(("Reds", "007").into_key().unwrap(), key);
+/// assert!(("Reds", "0/7").into_key().is_err());
+/// ```
 pub struct Key<T> {
     key: EntityKey,
     of: PhantomData<fn() -> T>,

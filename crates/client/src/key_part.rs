@@ -2,6 +2,52 @@
 //!
 //! One trait for each format. A template that uses a format which the type does not support does not
 //! compile. Stored keys depend on every function here: the output must never change.
+//!
+//! What each format writes:
+//!
+//! ```
+//! use lazuli_client::key_part::*;
+//! use lazuli_client::{Guid, Timestamp};
+//!
+//! fn text(write: impl FnOnce(&mut String)) -> String {
+//!     let mut text = String::new();
+//!     write(&mut text);
+//!     text
+//! }
+//!
+//! # fn run() -> Result<(), lazuli_client::KeyError> {
+//! // {id}, {name}, {id:06}, {id:pad}, {id:rev}; a signed number is shifted
+//! assert_eq!(text(|out| 42_u32.write_text(out, None)), "42");
+//! assert_eq!(text(|out| "R_D/1".to_owned().write_text(out, Some('_'))), "R~5FD~2F1");
+//! assert_eq!(text(|out| 42_u32.write_width(out, 6).unwrap()), "000042");
+//! assert_eq!(text(|out| 42_u32.write_pad(out)), "0000000042");
+//! assert_eq!(text(|out| (-1_i32).write_pad(out)), "2147483647");
+//! assert_eq!(text(|out| 42_u8.write_rev(out).unwrap()), "213");
+//! // {name:lower}, {name:bucket(16)}, {id:hex}
+//! assert_eq!(text(|out| "Sales".to_owned().write_lower(out, None)), "sales");
+//! assert_eq!(text(|out| "Sales".to_owned().write_bucket(out, 16)), "07");
+//! assert_eq!(text(|out| Guid([0xAB; 16]).write_hex(out)), "ab".repeat(16));
+//! // {at:ticks}, {at:rev}, {at:date}, {at:iso}
+//! let at = Timestamp::parse("2014-08-22T00:50:32Z").unwrap();
+//! assert_eq!(text(|out| write_time_ticks(out, &at).unwrap()), "0635442654320000000");
+//! assert_eq!(text(|out| at.write_rev(out).unwrap()), "2519936321679999999");
+//! assert_eq!(text(|out| at.write_calendar(out, Calendar::Date).unwrap()), "20140822");
+//! assert_eq!(text(|out| at.write_iso(out).unwrap()), "2014-08-22T00:50:32.0000000Z");
+//!
+//! // And back. A calendar format keeps the beginning of its period.
+//! assert_eq!(u32::parse_width("000042", 6), Some(42));
+//! assert_eq!(i32::parse_pad("2147483647"), Some(-1));
+//! assert_eq!(u8::parse_rev("213"), Some(42));
+//! assert_eq!(Guid::parse_hex(&"ab".repeat(16)), Some(Guid([0xAB; 16])));
+//! assert_eq!(parse_time_ticks("0635442654320000000"), Some(at));
+//! assert_eq!(Timestamp::parse_iso("2014-08-22T00:50:32.0000000Z"), Some(at));
+//! assert_eq!(Calendar::Hour.width(), 10);
+//! let hour = Timestamp::parse_calendar("2014082200", Calendar::Hour);
+//! assert_eq!(hour, Timestamp::parse("2014-08-22T00:00:00Z"));
+//! # Ok(())
+//! # }
+//! # run().unwrap();
+//! ```
 
 use lazuli_model::key_text::{
     TICKS_DIGITS, escape, parse_inverted_ticks, parse_padded, parse_ticks, unescape, write_bucket,
@@ -15,6 +61,39 @@ use crate::key::KeyError;
 use crate::value::{TableValue, Value};
 
 /// A value as plain text: `{name}`.
+///
+/// A type of one's own in a key:
+///
+/// ```
+/// use lazuli_client::key_part::{KeyPad, KeyText};
+/// use lazuli_client::prelude::*;
+///
+/// /// A maker's number and its article: `00017-00042`.
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Sku { maker: u16, article: u16 }
+///
+/// impl KeyText for Sku {
+///     const WIDTH: Option<usize> = Some(11);
+///
+///     fn write_text(&self, out: &mut String, _separator: Option<char>) {
+///         self.maker.write_pad(out);
+///         out.push('-');
+///         self.article.write_pad(out);
+///     }
+///
+///     fn parse_text(text: &str) -> Option<Self> {
+///         let (maker, article) = text.split_once('-')?;
+///         Some(Self { maker: u16::parse_pad(maker)?, article: u16::parse_pad(article)? })
+///     }
+/// }
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{shop}", row = "{sku}")]
+/// struct Stock { shop: String, sku: Sku, pieces: u32 }
+///
+/// let key = Stock::key("Main Street", Sku { maker: 17, article: 42 }).unwrap();
+/// assert_eq!(key.as_entity_key().row.as_str(), "00017-00042");
+/// ```
 pub trait KeyText: Sized {
     /// The length of the text in characters, if it is the same for all values.
     const WIDTH: Option<usize> = None;
@@ -191,6 +270,16 @@ signed_parts! {
 }
 
 /// A moment, in one of the time formats of keys.
+///
+/// ```
+/// use lazuli_client::Timestamp;
+/// use lazuli_client::key_part::KeyTime;
+/// use std::time::SystemTime;
+///
+/// let time = SystemTime::UNIX_EPOCH.to_timestamp().unwrap();
+/// assert_eq!(time, Timestamp::UNIX_EPOCH);
+/// assert_eq!(SystemTime::from_timestamp(time), Some(SystemTime::UNIX_EPOCH));
+/// ```
 pub trait KeyTime: Sized {
     /// The moment.
     fn to_timestamp(&self) -> Result<Timestamp, KeyError>;

@@ -13,6 +13,21 @@ use std::sync::Arc;
 /// Entities of one partition whose row keys lie in a range.
 ///
 /// The derived `range(..)` of a type makes one; it only offers ranges that keys can express.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::KeyRange;
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{team}", row = "p_{number:03}")]
+/// struct Player { team: String, number: u32 }
+///
+/// let starters: KeyRange<Player> = Player::range("Reds").number(1..=11);
+/// assert_eq!(
+///     starters.to_filter().unwrap().to_string(),
+///     "PartitionKey eq 'Reds' and RowKey ge 'p_001' and RowKey le 'p_011'"
+/// );
+/// ```
 #[must_use = "a range does nothing by itself: give it to `query`"]
 pub struct KeyRange<T> {
     keys: Result<Keys, KeyError>,

@@ -147,6 +147,25 @@ impl TableFields for Large {
 }
 
 /// Where values of a given size are stored (P-11.1).
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{Large, Storage};
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{user}", row = "{id:08}", rename_all = "PascalCase")]
+/// struct Mail {
+///     user: String,
+///     id: u32,
+///     #[table(large(container = "mails", inline_max = 8192))]
+///     body: Large,
+/// }
+///
+/// let body = Mail::PROPERTIES.iter().find(|property| property.name == "Body").unwrap();
+/// let Storage::Large(rule) = body.storage else { panic!() };
+/// assert_eq!((rule.container, rule.inline_bytes_max), ("mails", Some(8192)));
+/// assert!(body.holds("Body") && !body.holds("Subject"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeRule {
     /// The container of the blobs.

@@ -38,6 +38,7 @@ impl Layout {
     }
 
     /// Other types may have keys that extend those of this type.
+    #[doc(hidden)]
     #[must_use]
     pub const fn shared(self) -> Self {
         Self { own_after: usize::MAX, ..self }

@@ -98,6 +98,57 @@
 
 #![warn(missing_docs)]
 
+/// The pages of `docs/patterns`: their code is compiled with the examples of the documentation.
+#[cfg(all(doctest, feature = "patterns"))]
+mod pages {
+    #[doc = include_str!("../../../docs/patterns/01-intra-partition-index.md")]
+    struct P01;
+    #[doc = include_str!("../../../docs/patterns/02-inter-partition-index.md")]
+    struct P02;
+    #[doc = include_str!("../../../docs/patterns/03-eventual-transactions.md")]
+    struct P03;
+    #[doc = include_str!("../../../docs/patterns/04-index-entities.md")]
+    struct P04;
+    #[doc = include_str!("../../../docs/patterns/05-denormalization.md")]
+    struct P05;
+    #[doc = include_str!("../../../docs/patterns/06-compound-key.md")]
+    struct P06;
+    #[doc = include_str!("../../../docs/patterns/07-log-tail.md")]
+    struct P07;
+    #[doc = include_str!("../../../docs/patterns/08-high-volume-delete.md")]
+    struct P08;
+    #[doc = include_str!("../../../docs/patterns/09-data-series.md")]
+    struct P09;
+    #[doc = include_str!("../../../docs/patterns/10-wide-entities.md")]
+    struct P10;
+    #[doc = include_str!("../../../docs/patterns/11-large-entities.md")]
+    struct P11;
+    #[doc = include_str!("../../../docs/patterns/12-relationships.md")]
+    struct P12;
+    #[doc = include_str!("../../../docs/patterns/13-prepend-append.md")]
+    struct P13;
+    #[doc = include_str!("../../../docs/patterns/14-logs-in-blobs.md")]
+    struct P14;
+    #[doc = include_str!("../../../docs/patterns/15-several-types.md")]
+    struct P15;
+    #[doc = include_str!("../../../docs/patterns/16-large-results.md")]
+    struct P16;
+    #[doc = include_str!("../../../docs/patterns/17-projection.md")]
+    struct P17;
+    #[doc = include_str!("../../../docs/patterns/18-optimistic-concurrency.md")]
+    struct P18;
+    #[doc = include_str!("../../../docs/patterns/19-parallel-reads.md")]
+    struct P19;
+    #[doc = include_str!("../../../docs/patterns/20-design-advisor.md")]
+    struct P20;
+    #[doc = include_str!("../../../docs/patterns/21-sorting.md")]
+    struct P21;
+    #[doc = include_str!("../../../docs/patterns/22-shared-access-signatures.md")]
+    struct P22;
+    #[doc = include_str!("../../../docs/patterns/23-beyond-the-guide.md")]
+    struct P23;
+}
+
 // Derived code names the crate, also in its own tests.
 #[cfg(test)]
 extern crate self as lazuli_client;

@@ -36,6 +36,30 @@ pub(crate) fn names(prefix: &str) -> [String; 2] {
 
 /// The key of another entity, stored as two properties: `ManagerPartitionKey` and `ManagerRowKey` for a field
 /// `manager`.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{HasParent, Link};
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{department}", row = "Department")]
+/// struct Department { department: String, manager: Option<Link<Employee>> }
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{department}", row = "empid_{id:06}", parent(Department, by = department))]
+/// struct Employee { department: String, id: u32 }
+///
+/// # fn run() -> Result<(), lazuli_client::KeyError> {
+/// let don = Employee { department: "Sales".into(), id: 7 };
+/// let manager: Link<Employee> = Link::to(&don)?;
+/// let sales = don.parent_key()?;
+/// assert_eq!(sales.as_entity_key().row.as_str(), "Department");
+/// let of_key = Employee::parent_of_key(Employee::key("Sales", 7)?.as_entity_key())?;
+/// assert_eq!(of_key.unwrap().as_entity_key(), sales.as_entity_key());
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
 pub struct Link<T> {
     key: EntityKey,
     to: PhantomData<fn() -> T>,

@@ -5,6 +5,19 @@ use lazuli_model::EntityKey;
 use std::marker::PhantomData;
 
 /// A list of the entities that share a value.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::ListHome;
+///
+/// #[derive(TableEntity, Clone)]
+/// #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// #[index_list(last_name, option = 2, row = "last_{last_name}", items = "IDs", item = "{id:06}")]
+/// struct Employee { department: String, id: u32, last_name: String }
+///
+/// let [by_name] = Employee::LISTS else { panic!() };
+/// assert_eq!((by_name.name, by_name.home), ("last_name", ListHome::Beside));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListDef {

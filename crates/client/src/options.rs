@@ -49,6 +49,24 @@ impl CallOptions {
 }
 
 /// The location that answers a read.
+///
+/// ```no_run
+/// use http::{HeaderName, HeaderValue};
+/// use lazuli_client::ReadFrom;
+/// use std::time::Duration;
+///
+/// # async fn run(people: lazuli_client::Table) -> Result<(), lazuli_client::Error> {
+/// let don = people
+///     .get(("Marketing", "00001"))
+///     .read_from(ReadFrom::PrimaryThenSecondary)
+///     .timeout(Duration::from_secs(5))
+///     // What the service has learnt since this library was written:
+///     .header(HeaderName::from_static("x-ms-new-option"), HeaderValue::from_static("on"))
+///     .query_parameter("newoption", "on")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadFrom {

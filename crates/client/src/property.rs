@@ -88,24 +88,28 @@ impl PropertyDef {
     }
 
     /// Sets how it is stored.
+    #[doc(hidden)]
     #[must_use]
     pub const fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }
     }
 
     /// Has it encrypted before it is sent.
+    #[doc(hidden)]
     #[must_use]
     pub const fn encrypted(self, is_blind_indexed: bool) -> Self {
         Self { is_encrypted: true, is_blind_indexed, ..self }
     }
 
     /// Puts it into this part of a wide entity.
+    #[doc(hidden)]
     #[must_use]
     pub const fn in_part(self, part: u8) -> Self {
         Self { part, ..self }
     }
 
     /// Has it padded before it is encrypted.
+    #[doc(hidden)]
     #[must_use]
     pub const fn padded(self, pad: u16) -> Self {
         Self { pad, ..self }

@@ -49,6 +49,36 @@ const URL_BYTES_MAX: usize = 32 * 1024;
 const PARTS_AT_ONCE: usize = 8;
 
 /// A query that has not been sent yet.
+///
+/// ```no_run
+/// use lazuli_client::{Entity, QueryClass, Table, TokenKey, col, partition};
+///
+/// # async fn run(people: Table, secret: &[u8]) -> Result<(), lazuli_client::Error> {
+/// let sales = || people.query(partition("Sales").and(col("Age").lt(30)));
+///
+/// // Costs nothing: what would be read, and what could be better.
+/// let plan = sales().explain();
+/// assert_eq!(plan.class, QueryClass::PartitionScan);
+/// plan.hints.iter().for_each(|hint| println!("{hint}"));
+///
+/// // A page for a browser, which brings the token back: signed, so that it cannot ask for another place.
+/// let key = TokenKey::new(secret)?;
+/// let mut pages = sales().page_size(50).sign_tokens(&key).pages();
+/// if let Some(page) = pages.next_page().await? {
+///     let token = page.token().map(ToString::to_string);
+///     for person in page.into_items() {
+///         println!("{}", person.row_key());
+///     }
+/// }
+///
+/// // A report, from one moment if the service is Lazuli; rows that cannot be decoded are left out.
+/// let rows = sales().snapshot().skip_bad().prefetch(2).collect_at_most(100_000).await?;
+/// // One request with the `or` in it, instead of two point reads.
+/// let both = partition("Sales").and(col("RowKey").one_of(["00010", "00011"]));
+/// let two = people.query(both).as_written().collect_at_most(2).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is sent before the pages or the stream are polled"]
 pub struct Query<T> {
     account: Account,

@@ -38,6 +38,34 @@ use lazuli_wire::xml;
 const APPROXIMATE_COUNT: HeaderName = HeaderName::from_static("x-ms-approximate-messages-count");
 
 /// A queue. Cheap to clone.
+///
+/// ```no_run
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::queue::MessageEncoding;
+/// use std::time::Duration;
+///
+/// # async fn run(account: Account) -> Result<(), Error> {
+/// let second = Duration::from_secs(1);
+/// // Messages that other programs read as they are, without base64.
+/// let events = account.queues().create_if_missing("events").await?.plain_text();
+/// events.set_metadata([("owner", "checkout")]).await?;
+/// println!("{:?}", events.metadata().await?);
+/// events.send("paid").time_to_live(60 * second).timeout(5 * second).await?;
+/// events.send("shipped").never_expires().await?;
+///
+/// println!("{} messages", events.approximate_count().await?);
+/// for message in events.peek(32).await? {
+///     assert_eq!(message.encoding, MessageEncoding::Text);
+///     println!("{} received {} times", message.id, message.dequeue_count);
+/// }
+/// for message in events.receive(1).visibility(30 * second).await? {
+///     // It takes longer than expected: the message gets a new receipt.
+///     let receipt = events.update(&message.receipt).visibility(300 * second).await?;
+///     events.delete(&receipt).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Queue {
     account: Account,

@@ -9,6 +9,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How often and how soon a request is retried.
+///
+/// ```
+/// use lazuli_client::{Retry, Sent};
+/// use std::time::Duration;
+///
+/// let patient = Retry::default().attempts(10).pauses(Duration::from_secs(1), Duration::from_secs(30));
+/// let once = Retry::none();
+/// // Retries only what certainly was not carried out, twice.
+/// let careful = Retry::custom(|failed| {
+///     (failed.sent == Sent::No && failed.attempts <= 2).then_some(Duration::from_millis(100))
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Retry {
     attempts: u32,

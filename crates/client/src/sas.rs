@@ -307,6 +307,37 @@ impl<T: TableEntity> Table<T> {
 type Bound = (String, Option<String>);
 
 /// A token for a table, not signed yet.
+///
+/// ```no_run
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{AccessPolicy, Permissions};
+/// use std::time::Duration;
+///
+/// # async fn run(account: Account, people: Table, end_of_year: Timestamp) -> Result<(), Error> {
+/// // Terms that the service keeps: without them, or with others, the tokens that name them end.
+/// let readers = AccessPolicy {
+///     id: "readers".into(),
+///     start: None,
+///     expiry: Some(end_of_year),
+///     permissions: Some("r".into()),
+/// };
+/// people.set_policies([readers]).await?;
+/// println!("{:?}", people.policies().await?);
+/// let by_policy = people.sas(Permissions::NONE).policy("readers").build()?;
+///
+/// let dated = people.sas(Permissions::READ).starts_now().expires_at(end_of_year).build()?;
+/// let later = people.sas(Permissions::READ).starts_at(end_of_year).expires_in(Duration::MAX);
+///
+/// // Signed by the user of a bearer token instead of the account: ends with the key.
+/// let key = account.tables().user_delegation_key(Duration::from_secs(3600)).await?;
+/// let by_user = people
+///     .sas(Permissions::READ | Permissions::ADD)
+///     .expires_at(key.expires().unwrap_or(end_of_year))
+///     .delegated_by(&key)
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct TableSasBuilder {

@@ -100,6 +100,26 @@ pub(crate) fn point_of(name: &str, prefix: &str, points: usize) -> Option<usize>
 }
 
 /// A field with a [`Series`] of `V`: `Year::DAYS`.
+///
+/// ```no_run
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{Series, SeriesColumn};
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{meter}", row = "{month:month}")]
+/// struct Month {
+///     meter: String,
+///     month: Timestamp,
+///     #[table(series(prefix = "D", points = 31))]
+///     days: Series<i32, 31>,
+/// }
+///
+/// # async fn run(months: Table<Month>, november: Timestamp) -> Result<(), Error> {
+/// let days: SeriesColumn<Month, i32> = Month::DAYS;
+/// months.merge(Month::key("M17", november)?).set(days.point(9), 42).await?; // sends D10
+/// # Ok(())
+/// # }
+/// ```
 pub struct SeriesColumn<E, V> {
     prefix: &'static str,
     points: usize,

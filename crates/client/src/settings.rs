@@ -64,6 +64,24 @@ impl Tables {
     }
 
     /// Changes settings of the table service; absent sections keep their values.
+    ///
+    /// ```no_run
+    /// use lazuli_client::{CorsRule, ServicePropertiesPatch};
+    ///
+    /// # async fn run(tables: lazuli_client::Tables) -> Result<(), lazuli_client::Error> {
+    /// let from_our_site = CorsRule {
+    ///     allowed_origins: vec!["https://contoso.com".into()],
+    ///     allowed_methods: vec!["GET".into()],
+    ///     allowed_headers: vec!["x-ms-*".into()],
+    ///     exposed_headers: vec![],
+    ///     max_age_seconds: 3600,
+    /// };
+    /// let patch = ServicePropertiesPatch { cors: Some(vec![from_our_site]), ..Default::default() };
+    /// tables.set_properties(patch).await?;
+    /// println!("{:?}", tables.properties().await?.cors);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_properties(&self, patch: ServicePropertiesPatch) -> Request<()> {
         let account = self.account().clone();
         Request::new(|options| async move {

@@ -30,6 +30,28 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 
 /// A table whose entities are values of `T`. Cheap to clone.
+///
+/// ```no_run
+/// use lazuli_client::prelude::*;
+///
+/// #[derive(TableEntity, Clone)]
+/// #[table(name = "Players", partition = "{team}", row = "{number:03}", rename_all = "PascalCase")]
+/// struct Player { team: String, number: u32, goals: i32, nick: Option<String> }
+///
+/// # async fn run(players: Table<Player>, stored: ETag) -> Result<(), Error> {
+/// let keys = [Player::key("Reds", 7)?, Player::key("Reds", 9)?];
+/// let mut found = players.get_many(keys).concurrency(8).await?;
+/// let Some(Some(seven)) = found.drain(..).next() else { return Ok(()) };
+///
+/// let scored = Player { goals: seven.goals + 1, ..(*seven).clone() };
+/// players.merge_changes(&seven, &scored).await?; // sends Goals, if nobody has changed the row
+/// players.replace_if_match(&scored, &stored).await?; // under a version that was kept elsewhere
+/// players.overwrite(&scored).await?; // whatever the version; the row must exist
+/// players.upsert_merge(&scored).await?; // keeps properties that `Player` does not know
+/// players.delete_if_match(Player::key("Reds", 9)?, &stored).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Table<T = Entity> {
     pub(crate) account: Account,
     pub(crate) name: TableName,

@@ -173,6 +173,15 @@ impl Tables {
     }
 
     /// The names of the tables whose name begins with `prefix`, in order.
+    ///
+    /// ```no_run
+    /// # async fn run(tables: lazuli_client::Tables) -> Result<(), lazuli_client::Error> {
+    /// for name in tables.list_prefix("Log2026").await? {
+    ///     tables.delete_if_present(&name).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn list_prefix(&self, prefix: &str) -> Request<Vec<String>> {
         let (tables, filter) = (self.clone(), col("TableName").starts_with(prefix));
         Request::new(|options| tables.names(Some(filter), options))

@@ -104,6 +104,25 @@ impl Transaction {
 
     /// Makes the transaction fail if this entity changes before its end. Costs one of its 100 operations, and gives
     /// the entity a new version.
+    ///
+    /// ```no_run
+    /// # use lazuli_client::{Entity, Error, Table};
+    /// # async fn run(shifts: Table) -> Result<(), Error> {
+    /// // Of two doctors on call, one may go home. Both asking at once would see the other on call.
+    /// shifts
+    ///     .transact("Ward 3", |tx| async move {
+    ///         let other = tx.get(("Ward 3", "Hall")).required().await?;
+    ///         if other.get::<bool>("OnCall")? {
+    ///             tx.guard(&other)?;
+    ///             let mut own = tx.get(("Ward 3", "Cao")).required().await?;
+    ///             own.set("OnCall", false);
+    ///             tx.replace(&own)?;
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
     pub fn guard<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
         self.change(loaded.loaded_key().clone(), |row| row.guard(loaded.etag(), loaded.write_ids()))
     }

@@ -20,6 +20,58 @@ pub use recording::{Recording, Replay};
 /// Sends one request and returns its answer, whatever the status.
 ///
 /// The URI of a request is absolute. Its path is part of the signature: send it unchanged.
+///
+/// A transport of one's own: it sends through another HTTP client.
+///
+/// ```
+/// use lazuli_client::{Account, Body, BoxError, BoxFuture, Sent, Transport, TransportError};
+/// use bytes::Bytes;
+/// # use futures_util::Stream;
+/// # /// Stands for the HTTP client.
+/// # struct Client;
+/// # struct Failure { is_connect: bool }
+/// # struct Answer { status: u16, headers: http::HeaderMap, body: Vec<Result<Bytes, BoxError>> }
+/// # impl Answer {
+/// #     fn into_stream(self) -> impl Stream<Item = Result<Bytes, BoxError>> { futures_util::stream::iter(self.body) }
+/// # }
+/// # impl Client {
+/// #     async fn execute(&self, _: http::Request<Bytes>) -> Result<Answer, Failure> { Err(Failure { is_connect: true }) }
+/// # }
+///
+/// struct Through(Client);
+///
+/// impl Transport for Through {
+///     fn send(
+///         &self,
+///         request: http::Request<Bytes>,
+///     ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>> {
+///         Box::pin(async {
+///             // `Sent::No` only if the server cannot have seen it: the library then repeats any write.
+///             let answer = self.0.execute(request).await.map_err(|failure| TransportError {
+///                 sent: if failure.is_connect { Sent::No } else { Sent::Maybe },
+///                 source: "the client failed".into(),
+///             })?;
+///             let mut response = http::Response::builder().status(answer.status);
+///             if let Some(headers) = response.headers_mut() {
+///                 *headers = answer.headers.clone();
+///             }
+///             let body = Body::from_stream(answer.into_stream());
+///             response.body(body).map_err(|error| TransportError {
+///                 sent: Sent::Maybe,
+///                 source: error.into(),
+///             })
+///         })
+///     }
+/// }
+///
+/// # fn run() -> Result<(), lazuli_client::Error> {
+/// let account = Account::builder("http://127.0.0.1:10002/devstoreaccount1")
+///     .transport(Through(Client))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
 pub trait Transport: Send + Sync + 'static {
     /// Sends `request`.
     fn send(

@@ -6,6 +6,31 @@ use crate::layout::{Layout, same};
 use crate::value::{DecodeError, Value, ValueError};
 
 /// An enum of entity types that share a table, derived with `#[derive(TableUnion)]`.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+///
+/// #[derive(TableEntity)]
+/// #[table(kind = "Employee", partition = "{team}", row = "{id:06}")]
+/// struct Employee { team: String, id: u32 }
+///
+/// #[derive(TableEntity)]
+/// #[table(kind = "Department", partition = "{team}", row = "Department")]
+/// struct Department { team: String, people: i32 }
+///
+/// #[derive(TableUnion)]
+/// #[table(discriminator = "EntityType")]
+/// enum Staff {
+///     Employee(Employee),
+///     Department(Department),
+///     #[table(other)]
+///     Other(Entity),
+/// }
+///
+/// let row = Entity::new("Sales", "Department").with("EntityType", "Department");
+/// assert_eq!(Staff::kind_of(&row), Some("Department"));
+/// assert_eq!(Staff::kind_of(&Entity::new("Sales", "x")), None);
+/// ```
 pub trait Union: TableEntity {
     /// The kind of an entity, without decoding it (C-6.6); `None` if it has no type of the union.
     fn kind_of(entity: &Entity) -> Option<&'static str>;

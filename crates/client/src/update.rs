@@ -42,6 +42,33 @@ pub struct Updated {
 ///
 /// By default each write stores its id in the entity (`_WriteIds`), so that the change does not happen twice after
 /// a lost answer.
+///
+/// ```no_run
+/// # use lazuli_client::{Change, Entity, Error, Table};
+/// # async fn run(counters: Table) -> Result<(), Error> {
+/// let updated = counters
+///     .update_with(("hits", "home"), |row: &mut Entity| {
+///         let hits: i64 = row.opt("Hits")?.unwrap_or(0);
+///         row.set("Hits", hits + 1);
+///         Ok(Change::Write)
+///     })
+///     .or_insert_with(|| Entity::new("hits", "home"))
+///     .attempts(20)
+///     .await?;
+/// println!("read {} times, now {}", updated.attempts, updated.etag);
+///
+/// // Sets a value: written twice is as good as once, so the row needs no `_WriteIds`.
+/// counters
+///     .update_with(("hits", "home"), |row: &mut Entity| {
+///         row.set("Title", "Home");
+///         Ok(Change::Write)
+///     })
+///     .idempotent()
+///     .without_write_id()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is sent before `.await`"]
 pub struct Update<T, F> {
     table: Table<T>,

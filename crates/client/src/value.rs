@@ -111,6 +111,37 @@ pub enum ValueError {
 }
 
 /// A Rust type that a property can hold.
+///
+/// A type of one's own; for enums there is `#[derive(TableValue)]`.
+///
+/// ```
+/// use lazuli_client::prelude::*;
+/// use lazuli_client::{EdmType, EncodeError, IntoValue, Value, ValueError};
+///
+/// /// Stored in cents.
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Money(i64);
+///
+/// impl TableValue for Money {
+///     const EDM_TYPE: EdmType = EdmType::Int64;
+///
+///     fn to_value(&self) -> Result<Value, EncodeError> {
+///         Ok(self.0.into_value())
+///     }
+///
+///     fn from_value(value: &Value) -> Result<Self, ValueError> {
+///         i64::from_value(value).map(Self)
+///     }
+/// }
+///
+/// #[derive(TableEntity)]
+/// #[table(partition = "{shop}", row = "{id:08}", rename_all = "PascalCase")]
+/// struct Order { shop: String, id: u32, total: Money }
+///
+/// assert_eq!(Order::TOTAL.ge(Money(1999)).to_string(), "Total ge 1999L");
+/// assert_eq!(Money::from_owned(Value::Int64(5)), Ok(Money(5)));
+/// assert!(matches!(Money::from_value(&Value::Boolean(true)), Err(ValueError::WrongType { .. })));
+/// ```
 pub trait TableValue: Sized {
     /// The stored type.
     const EDM_TYPE: EdmType;

@@ -118,6 +118,18 @@ impl WriteVerb {
 }
 
 /// A write of one entity.
+///
+/// ```no_run
+/// # use lazuli_client::{Entity, Error, Table};
+/// # async fn run(locks: Table, lock: Entity, odd: Entity) -> Result<(), Error> {
+/// // Whether a lost answer was ours can be told even if others write the same bytes.
+/// let written = locks.insert(&lock).write_id().await?;
+/// println!("{} {:?}", written.etag, written.proof);
+/// // A test of the service's own checks.
+/// let refused = locks.insert(&odd).unchecked().await;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is sent before `.await`"]
 pub struct Write {
     account: Account,

@@ -13,6 +13,15 @@ const CREATED: HeaderName = HeaderName::from_static("x-ms-creation-time");
 const LEASE_STATE: HeaderName = HeaderName::from_static("x-ms-lease-state");
 
 /// The kind of a blob.
+///
+/// ```no_run
+/// # use lazuli_client::blob::{Blob, BlobKind};
+/// # async fn run(log: Blob) -> Result<(), lazuli_client::Error> {
+/// let kind = log.head().await?.and_then(|properties| properties.kind);
+/// assert_eq!(kind, Some(BlobKind::Append));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlobKind {

@@ -39,6 +39,15 @@ impl<T: TableEntity> Bulk<T> {
     /// Index copies are rows like others: `other` must have the type `Entity`, or one without indexes. If this handle
     /// decrypts, `other` must have encryption settings too and encrypts again. If neither does, encrypted entities are
     /// copied as stored; a blind index then finds nothing, because it is bound to its table.
+    ///
+    /// ```no_run
+    /// # use lazuli_client::{Error, Table};
+    /// # async fn run(people: Table, backup: Table) -> Result<(), Error> {
+    /// let report = people.bulk().copy_to(&backup).await?;
+    /// println!("{} copied, {} failed", report.written, report.failed.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn copy_to<U: TableEntity>(mut self, other: &Table<U>) -> BulkRun<'static> {
         if self.account.1.is_some() && !other.account.1.is_some() {
             let error = Error::config("what was decrypted would be stored in clear");

@@ -35,6 +35,8 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// # fn run(credential: impl TokenCredential) -> Result<(), BoxError> {
 /// let vault = KeyVault::new("https://contoso.vault.azure.net", credential)?;
 /// let key = vault.key("tables", "78deebed173b48e48f55abf87ed4cf71")?;
+/// // An AES key in a managed HSM instead: `key.writing_a256kw()`. Rows of old clients may be wrapped by RSA1_5:
+/// let key = key.allow_rsa1_5();
 /// // Old versions of the key are found by the ids that entities name.
 /// let encryption = Encryption::v2(Keys::new(key).resolver(vault));
 /// # Ok(())

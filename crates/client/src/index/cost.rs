@@ -29,6 +29,7 @@ pub struct Costs {
 
 impl Costs {
     /// The costs of a type with these indexes; only those in the entity's partition count (P-1).
+    #[doc(hidden)]
     pub const fn of(indexes: &[IndexDef]) -> Self {
         let (mut local, mut rest) = (0, indexes);
         while let [index, more @ ..] = rest {
@@ -41,6 +42,7 @@ impl Costs {
     }
 
     /// The costs of a type whose entities have this many rows (P-10).
+    #[doc(hidden)]
     pub const fn of_parts(parts: usize) -> Self {
         Self { local: parts.saturating_sub(1), is_wide: true }
     }

@@ -70,6 +70,7 @@ pub trait IndexQuery {
     type Index: Index;
 
     /// The range.
+    #[doc(hidden)]
     fn into_range(self) -> KeyRange<Self::Index>;
 }
 
@@ -84,6 +85,28 @@ impl<I: Index> IndexQuery for KeyRange<I> {
 /// The result of a lookup, with the key of the entity itself.
 ///
 /// It has no version, so it cannot be written back; [`GetBy::for_update`] reads the entity itself.
+///
+/// ```no_run
+/// use lazuli_client::prelude::*;
+///
+/// #[derive(TableEntity, Clone)]
+/// #[table(name = "Staff", kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// #[index(email, row = "email_{email}", unique)]
+/// struct Employee { department: String, id: u32, email: String, age: i32 }
+///
+/// # async fn run(staff: Table<Employee>) -> Result<(), Error> {
+/// let by_email = Employee::by_email("Sales", "jonesj@contoso.com")?;
+/// if let Some(found) = staff.get_by(by_email.clone()).await? {
+///     println!("{:?} {}, copied at {:?}", found.primary_key(), found.age, found.as_of());
+/// }
+/// // To change it, its own version is needed.
+/// if let Some(mut employee) = staff.get_by(by_email).for_update().await? {
+///     employee.age += 1;
+///     staff.replace(&employee).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Indexed<R> {
     row: R,

@@ -72,6 +72,7 @@ pub trait DataSeries: Sized + Send + 'static {
 /// A value of a series: `i32`, `i64` or `f64`.
 pub trait SeriesValue: TableValue + Copy + Default + PartialEq + Send + Sync + 'static {
     /// The sum; `None` on overflow.
+    #[doc(hidden)]
     fn plus(self, other: Self) -> Option<Self>;
 }
 

@@ -53,7 +53,8 @@ const SHARD_MARK: &str = "shard";
 ///
 /// `count(Employee, shards = 8)` stores counts and sums in eight rows. The key templates of both types use the same
 /// fields: the fields of the summary's key are taken from the source; those of its partition, followed by the fields
-/// of `by`, are the key of the source that it refers to. Other summaries are implemented by hand:
+/// of `by`, are the key of the source that it refers to. Other summaries are implemented by hand: see
+/// `docs/patterns/05-denormalization.md`.
 ///
 /// It must be possible to build a summary from an empty one by following every `S` once, which
 /// [`Summarized::recount`] does.

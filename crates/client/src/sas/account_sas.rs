@@ -42,6 +42,24 @@ impl Account {
 }
 
 /// A token for an account, not signed yet.
+///
+/// ```
+/// use lazuli_client::{Account, Permissions, ResourceTypes, SasServices};
+/// use std::time::Duration;
+///
+/// # fn run() -> Result<(), lazuli_client::Error> {
+/// let account = Account::from_connection_string("UseDevelopmentStorage=true")?;
+/// let token = account
+///     .sas(Permissions::READ | Permissions::LIST)
+///     .services(SasServices { tables: true, queues: true, blobs: false })
+///     .resource_types(ResourceTypes::SERVICE | ResourceTypes::CONTAINER | ResourceTypes::OBJECT)
+///     .expires_in(Duration::from_secs(3600))
+///     .build()?;
+/// assert!(token.as_str().contains("ss=qt"));
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct AccountSasBuilder {

@@ -44,6 +44,23 @@ impl Blob {
 }
 
 /// A token for a blob or a container, not signed yet.
+///
+/// ```
+/// # use lazuli_client::{Account, Permissions};
+/// # use std::time::Duration;
+/// # fn run() -> Result<(), lazuli_client::Error> {
+/// let account = Account::from_connection_string("UseDevelopmentStorage=true")?;
+/// let report = account.blobs().container("reports")?.blob("2026/q3.pdf")?;
+/// let token = report
+///     .sas(Permissions::READ)
+///     .expires_in(Duration::from_secs(3600))
+///     .content_disposition("attachment; filename=q3.pdf")
+///     .build()?;
+/// let link = format!("{}?{}", report.address()?, token.as_str());
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "no token is made before `build`"]
 pub struct BlobSasBuilder {

@@ -65,6 +65,21 @@ impl<T: TableEntity> Table<T> {
 
 impl SasIssuer {
     /// Limits the number of tokens kept, 100,000 by default.
+    ///
+    /// ```
+    /// # use lazuli_client::{Account, Permissions};
+    /// # use std::time::Duration;
+    /// # fn run() -> Result<(), lazuli_client::Error> {
+    /// # let people = Account::from_connection_string("UseDevelopmentStorage=true")?.tables().table("People")?;
+    /// let issuer = people.sas_issuer(Permissions::READ, Duration::from_secs(3600)).tokens_max(2);
+    /// for user in ["user-1", "user-2", "user-3"] {
+    ///     issuer.token(user)?;
+    /// }
+    /// assert_eq!(issuer.cached(), 2);
+    /// # Ok(())
+    /// # }
+    /// # run().unwrap();
+    /// ```
     #[must_use]
     pub fn tokens_max(self, tokens_max: usize) -> Self {
         Self { tokens_max: tokens_max.max(1), ..self }

@@ -16,6 +16,21 @@ use std::sync::Arc;
 type Keys<T> = Arc<dyn for<'v> Fn(&'v T) -> (&'v str, &'v str) + Send + Sync>;
 
 /// A table whose entities are values of a serde type, with keys from a function. Cheap to clone.
+///
+/// ```
+/// # use lazuli_client::Entity;
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Serialize, Deserialize, Debug, PartialEq)]
+/// struct Product { name: String, pieces: i64 }
+///
+/// # fn run() -> Result<(), lazuli_client::Error> {
+/// let chair = Product { name: "chair".into(), pieces: 4 };
+/// let entity = Entity::serialize("furniture", "00017", &chair)?;
+/// assert_eq!(entity.deserialize::<Product>()?, chair);
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
 pub struct SerdeTable<T> {
     table: Table<Entity>,
     keys: Keys<T>,

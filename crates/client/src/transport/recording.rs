@@ -33,6 +33,23 @@ const NOT_WRITTEN: [HeaderName; 7] = [
 const SIGNATURE: &str = "sig=";
 
 /// A transport that records every exchange to a file.
+///
+/// ```no_run
+/// use lazuli_client::{Account, HttpTransport, Proxy, Recording, Replay};
+/// use std::time::Duration;
+///
+/// # fn run(is_recording: bool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let account = Account::builder("https://orders.table.core.windows.net");
+/// let account = if is_recording {
+///     let http = HttpTransport::through(Proxy::from_env(), Duration::from_secs(10))?;
+///     account.transport(Recording::new(http, "tests/orders.vcr")?)
+/// } else {
+///     account.transport(Replay::open("tests/orders.vcr")?)
+/// };
+/// let account = account.build()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Recording {
     inner: Box<dyn Transport>,
     file: Mutex<File>,

@@ -21,6 +21,29 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 
 /// A change of some properties of an entity.
+///
+/// ```no_run
+/// use lazuli_client::prelude::*;
+/// use std::time::SystemTime;
+///
+/// #[derive(TableEntity)]
+/// #[table(name = "Players", partition = "{team}", row = "{number:03}", rename_all = "PascalCase")]
+/// struct Player { team: String, number: u32, goals: i32 }
+///
+/// # async fn run(players: Table<Player>) -> Result<(), Error> {
+/// let seven = players.get(Player::key("Reds", 7)?).required().await?;
+/// players
+///     .merge(Player::key("Reds", 7)?)
+///     .set(Player::GOALS, seven.goals + 1)
+///     .set_raw("Nick", "JJ") // not a field of `Player`
+///     .try_set("Seen", &SystemTime::now()) // an error at `.await` if the time cannot be stored
+///     .if_unchanged(&seven)
+///     .write_id()
+///     .await?;
+/// players.merge(Player::key("Reds", 9)?).set(Player::GOALS, 0).or_insert().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is sent before `.await`"]
 pub struct Merge<T = Entity> {
     account: Account,

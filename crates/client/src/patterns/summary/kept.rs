@@ -14,6 +14,7 @@ pub trait Amount {
 /// A field that holds a count or a sum.
 pub trait Total: Sized {
     /// The sum. It wraps around: then adding and subtracting the same amounts cancels out, in any order.
+    #[doc(hidden)]
     fn plus(&self, amount: i128) -> Self;
 }
 
