@@ -10,6 +10,7 @@ mod send;
 pub use atomically::Atomically;
 #[cfg(feature = "patterns")]
 pub(crate) use atomically::{Spanning, seal};
+use change_set::unwritable;
 pub use change_set::{BatchError, BatchFault, WriteOp};
 pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, grouped, refusal};
 #[cfg(feature = "patterns")]
@@ -225,10 +226,7 @@ fn add(
     index: usize,
     write: Result<Operation, Error>,
 ) -> Result<(), Error> {
-    let operation = write.map_err(|error| {
-        let reason = BatchFault::Write(Box::new(error.kind().clone()));
-        refusal(index, reason, error.key().cloned())
-    })?;
+    let operation = write.map_err(|error| unwritable(index, &error))?;
     if operation.key.partition.as_str() != partition {
         return Err(refusal(index, BatchFault::OtherPartition, Some(operation.key)));
     }

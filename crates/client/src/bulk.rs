@@ -201,7 +201,8 @@ impl<T: TableEntity> Bulk<T> {
     /// # }
     /// ```
     pub fn buffer_max(mut self, bytes: usize) -> Self {
-        self.options.buffer_bytes_max = bytes;
+        // Without room for one write nothing would ever be sent.
+        self.options.buffer_bytes_max = bytes.max(1);
         self
     }
 

@@ -418,12 +418,15 @@ impl Answer {
             details: text.details,
         };
         let signed = self.signed.filter(|_| answer.status == StatusCode::FORBIDDEN);
+        let is_of_stranger = answer.status == StatusCode::NOT_FOUND && answer.code.is_empty();
+        let hint = is_of_stranger.then(|| "a storage service names a code: is the endpoint right?");
         Error::new(kind_of(answer.status, &answer.code)).at(operation, None, None).with(|context| {
             context.answer = Some(answer);
             context.attempts = self.attempts;
             context.client_request_id = Some(self.client_request_id);
             context.may_have_been_applied = self.is_after_lost;
             context.signed = signed;
+            context.hint = hint.map(Into::into);
         })
     }
 }

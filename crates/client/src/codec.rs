@@ -2,12 +2,13 @@
 
 use crate::account::Account;
 use crate::encryption::{CryptoError, METADATA};
-use crate::entity::{Entity, Loaded, Properties, TableEntity};
+use crate::entity::{Entity, Loaded, Properties, Reading, TableEntity};
 use crate::error::Error;
 use crate::index::{self, CopyRow};
 use crate::large::{has_large, large_properties};
-use crate::shape::{Declared, Rule, is_indexed, uncounted, unlisted};
+use crate::shape::{Declared, Rule, Shape, has_versions, is_indexed, uncounted, unlisted};
 use crate::table::Table;
+use crate::value::Value;
 use lazuli_model::EntityKey;
 use std::sync::Arc;
 
@@ -43,6 +44,15 @@ pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties
 pub(crate) fn encode_read<T: TableEntity>(
     loaded: &Loaded<T>,
 ) -> Result<(EntityKey, Properties), Error> {
+    if loaded.reading() == Reading::Selected {
+        let error = Error::config(
+            "only some of its properties were read: a replace would remove the others",
+        );
+        return Err(error.with(|context| {
+            context.key = Some(loaded.loaded_key().clone());
+            context.hint = Some("merge what has changed, or read the whole entity".into());
+        }));
+    }
     let (key, properties) = encode(&**loaded)?;
     check_key(&key, loaded)?;
     Ok((key, properties))
@@ -110,12 +120,14 @@ pub(crate) struct Decoded<T> {
     pub(crate) copies: Option<Arc<[CopyRow]>>,
     /// The addresses of the blobs that it refers to, if its type has large values.
     pub(crate) blobs: Option<Arc<[String]>>,
+    /// Whether the row is of an older version of its type.
+    pub(crate) is_upgraded: bool,
 }
 
 impl<T> Decoded<T> {
     /// A value without indexes.
     pub(crate) fn plain(value: T) -> Self {
-        Self { value, copies: None, blobs: None }
+        Self { value, copies: None, blobs: None, is_upgraded: false }
     }
 }
 
@@ -144,16 +156,24 @@ pub(crate) fn decode<T: TableEntity>(entity: Entity) -> Result<Option<Decoded<T>
     }
     let blobs =
         if const { has_large(T::PROPERTIES) } { Some(addresses::<T>(&entity)) } else { None };
+    let is_upgraded = const { has_versions::<T>() } && is_older(&entity, T::shape_of(&entity));
     let value = T::read(entity)?;
     if const { !is_indexed::<T>() } {
-        return Ok(Some(Decoded { value, copies: None, blobs }));
+        return Ok(Some(Decoded { value, copies: None, blobs, is_upgraded }));
     }
     // Keep the keys of its copies: a later write finds them without another read (C-7.2).
     let key = value.key()?;
     let mut properties = Properties::default();
     value.write(&mut properties)?;
     let copies = index::copies(&value, &key, &properties)?;
-    Ok(Some(Decoded { value, copies: Some(copies.into()), blobs }))
+    Ok(Some(Decoded { value, copies: Some(copies.into()), blobs, is_upgraded }))
+}
+
+/// Whether a row is of an older version than its type in this program.
+fn is_older(row: &Entity, shape: Shape) -> bool {
+    let Some(kind) = shape.kind else { return false };
+    let Some(Value::String(text)) = row.value(kind.property) else { return false };
+    kind.version_of(text).is_some_and(|version| version < kind.version)
 }
 
 /// The addresses of blobs in the large properties of an entity.

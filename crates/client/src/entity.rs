@@ -20,6 +20,7 @@ mod loaded;
 mod properties;
 
 pub use loaded::Loaded;
+pub(crate) use loaded::Reading;
 pub use properties::Properties;
 
 /// A type whose values are entities of a table.

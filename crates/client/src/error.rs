@@ -370,6 +370,12 @@ impl Error {
             || self.status_is(StatusCode::NOT_FOUND)
     }
 
+    /// Whether a storage service says that what was asked for does not exist. A web server at a wrong address answers 404
+    /// as well, but without a code (C-7.1).
+    pub(crate) fn is_absence(&self) -> bool {
+        *self.kind() == ErrorKind::NotFound && self.code().is_some()
+    }
+
     /// Whether the entity has changed since it was read.
     pub fn is_precondition_failed(&self) -> bool {
         self.status_is(StatusCode::PRECONDITION_FAILED)

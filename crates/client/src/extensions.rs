@@ -155,12 +155,14 @@ impl<T: TableEntity> Table<T> {
         let table = self.clone();
         Request::new(move |options| async move {
             check(filter.as_ref())?;
+            let env = &table.account.0.env;
+            let deadline = options.deadline(env);
             let (mut all, mut from) = (0_u64, String::new());
             loop {
+                let options = options.until(deadline, env);
                 let call =
                     table.extended("count", Method::GET, "()/$count", filter.as_ref(), &from);
-                let answer =
-                    table.account.exchange(&Call { options: options.clone(), ..call }).await?;
+                let answer = table.account.exchange(&Call { options, ..call }).await?;
                 if answer.status != StatusCode::OK {
                     return Err(answer.into_error("count"));
                 }
@@ -180,12 +182,14 @@ impl<T: TableEntity> Table<T> {
         let table = self.clone();
         Request::new(move |options| async move {
             check(Some(&filter))?;
+            let env = &table.account.0.env;
+            let deadline = options.deadline(env);
             let (mut all, mut from) = (0_u64, String::new());
             loop {
+                let options = options.until(deadline, env);
                 let call =
                     table.extended("delete by filter", Method::DELETE, "()", Some(&filter), &from);
-                let answer =
-                    table.account.exchange(&Call { options: options.clone(), ..call }).await?;
+                let answer = table.account.exchange(&Call { options, ..call }).await?;
                 if answer.status != StatusCode::OK {
                     return Err(answer.into_error("delete by filter"));
                 }

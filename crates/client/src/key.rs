@@ -1,6 +1,6 @@
 //! Keys that name an entity in a call and determine its type (C-3.12).
 
-use crate::entity::{ETag, Entity, Loaded, TableEntity};
+use crate::entity::{ETag, Entity, Loaded, Reading, TableEntity};
 use crate::write_ids::WriteIds;
 use lazuli_model::EntityKey;
 use std::fmt;
@@ -128,6 +128,14 @@ pub trait IntoKey {
 pub struct ReadVersion {
     pub(crate) etag: ETag,
     pub(crate) base: WriteIds,
+    pub(crate) reading: Reading,
+}
+
+impl ReadVersion {
+    fn of<T>(loaded: &Loaded<T>) -> Self {
+        let (etag, base) = (loaded.etag().clone(), loaded.write_ids().clone());
+        Self { etag, base, reading: loaded.reading() }
+    }
 }
 
 impl<T: TableEntity> IntoKey for Key<T> {
@@ -142,7 +150,7 @@ impl<T: TableEntity> IntoKey for &Loaded<T> {
     type Entity = T;
 
     fn version(&self) -> Option<ReadVersion> {
-        Some(ReadVersion { etag: self.etag().clone(), base: self.write_ids().clone() })
+        Some(ReadVersion::of(self))
     }
 
     fn into_key(self) -> Result<EntityKey, KeyError> {

@@ -315,19 +315,20 @@ impl<T: Send + 'static> Query<T> {
     /// The pages; each takes one request or more.
     pub fn pages(self) -> Pages<T> {
         let pages = self.prefetch.unwrap_or(0);
-        self.run(pages)
+        self.run(pages, true)
     }
 
     /// The entities, in the order of their keys.
     pub fn stream(self) -> Entities<T> {
         let pages = self.prefetch.unwrap_or(1);
-        Entities::new(self.run(pages))
+        Entities::new(self.run(pages, false))
     }
 
     /// All entities. Fails if there are more than `max`, so that nothing grows without bound.
     pub async fn collect_at_most(self, max: usize) -> Result<Vec<Loaded<T>>, Error> {
         let table = self.table.clone();
-        let mut pages = self.pages();
+        let ahead = self.prefetch.unwrap_or(0);
+        let mut pages = self.run(ahead, false);
         let mut all = Vec::new();
         while let Some(page) = pages.next_page().await? {
             all.extend(page.into_items());
@@ -339,9 +340,9 @@ impl<T: Send + 'static> Query<T> {
         Ok(all)
     }
 
-    fn run(self, pages_ahead: usize) -> Pages<T> {
+    fn run(self, pages_ahead: usize, has_tokens: bool) -> Pages<T> {
         let table = self.table.clone();
-        self.prepare(pages_ahead)
+        self.prepare(pages_ahead, has_tokens)
             .unwrap_or_else(|error| Pages::refused(error.at("query", Some(table.as_str()), None)))
     }
 
@@ -360,7 +361,7 @@ impl<T: Send + 'static> Query<T> {
     }
 
     /// Checks the query and prepares what all pages share.
-    fn prepare(mut self, pages_ahead: usize) -> Result<Pages<T>, Error> {
+    fn prepare(mut self, pages_ahead: usize, has_tokens: bool) -> Result<Pages<T>, Error> {
         let unsendable = self.filter.as_ref().and_then(|filter| filter.1.clone());
         if let Some(fault) = self.fault.take().or(unsendable.map(Error::from)) {
             return Err(fault);
@@ -432,7 +433,8 @@ impl<T: Send + 'static> Query<T> {
             select: self.select,
             snapshot: self.at_snapshot.then(|| Snapshot::new(count)),
         };
-        let ahead = Ahead { pages: pages_ahead, parts: self.concurrency, ordered: self.ordered };
+        let (parts, ordered) = (self.concurrency, self.ordered);
+        let ahead = Ahead { pages: pages_ahead, parts, ordered, has_tokens };
         let tokens = TokenMaker { fingerprint, key: self.token_key };
         Ok(Pages::new(source, tokens, ahead, self.take, self.resume))
     }

@@ -89,6 +89,18 @@ const fn any_listed(mut shapes: &[Shape]) -> bool {
     false
 }
 
+const fn any_versioned(mut shapes: &[Shape]) -> bool {
+    while let [first, rest @ ..] = shapes {
+        if let Some(kind) = first.kind
+            && kind.version > 1
+        {
+            return true;
+        }
+        shapes = rest;
+    }
+    false
+}
+
 /// The indexes of a type; of a union those of all its types.
 #[cfg(feature = "patterns")]
 pub(crate) fn indexes_of<T: TableEntity>() -> impl Iterator<Item = &'static IndexDef> {
@@ -98,6 +110,11 @@ pub(crate) fn indexes_of<T: TableEntity>() -> impl Iterator<Item = &'static Inde
 /// Whether values of a type may have copies that an index keeps.
 pub(crate) const fn is_indexed<T: TableEntity>() -> bool {
     any_indexed(T::SHAPES)
+}
+
+/// Whether there may be rows of older versions of a type.
+pub(crate) const fn has_versions<T: TableEntity>() -> bool {
+    any_versioned(T::SHAPES)
 }
 
 /// Whether values of a type may be in lists.

@@ -450,8 +450,5 @@ pub(crate) async fn read_point(
         return Ok(Some(PointAnswer(answer)));
     }
     let error = answer.into_error("get");
-    match error.kind() {
-        ErrorKind::NotFound => Ok(None),
-        _ => Err(place(error)),
-    }
+    if error.is_absence() { Ok(None) } else { Err(place(error)) }
 }

@@ -123,7 +123,9 @@ impl Tables {
             let wait = options.timeout.unwrap_or(FREE_WAIT_MAX);
             let deadline = env.elapsed().saturating_add(wait);
             loop {
-                let answer = tables.send_create(&table, options.clone(), None).await?;
+                let left = deadline.saturating_sub(env.elapsed());
+                let options = CallOptions { timeout: Some(left), ..options.clone() };
+                let answer = tables.send_create(&table, options, None).await?;
                 if is_created(&answer) {
                     return Ok(table);
                 }
@@ -160,8 +162,10 @@ impl Tables {
             let answer = tables.account.exchange(&call).await?;
             match answer.status {
                 StatusCode::OK => Ok(true),
-                StatusCode::NOT_FOUND => Ok(false),
-                _ => Err(place(answer.into_error(call.operation), call.operation, &table.name)),
+                _ => match answer.into_error(call.operation) {
+                    error if is_missing(&error) => Ok(false),
+                    error => Err(place(error, call.operation, &table.name)),
+                },
             }
         })
     }
@@ -192,6 +196,8 @@ impl Tables {
         filter: Option<Filter>,
         options: CallOptions,
     ) -> Result<Vec<String>, Error> {
+        let env = &self.account.0.env;
+        let deadline = options.deadline(env);
         let mut names = Vec::new();
         let mut next: Option<String> = None;
         loop {
@@ -208,7 +214,7 @@ impl Tables {
             let query = String::from_utf8(query).map_err(Error::protocol)?;
             let call = Call {
                 answer_bytes_max: PAGE_BYTES_MAX,
-                options: options.clone(),
+                options: options.until(deadline, env),
                 ..read("list tables", "/Tables".to_owned(), query)
             };
             let answer = self.account.exchange(&call).await?;
@@ -264,21 +270,25 @@ impl Tables {
         call.options = options;
         call.about.expected = may_be_absent.then_some(StatusCode::NOT_FOUND);
         let answer = self.account.exchange(&call).await.map_err(|e| place(e, DELETE, name))?;
-        match answer.status {
-            StatusCode::NO_CONTENT => Ok(true),
+        if answer.status == StatusCode::NO_CONTENT {
+            return Ok(true);
+        }
+        let is_after_lost = answer.is_after_lost;
+        let error = place(answer.into_error(DELETE), DELETE, name);
+        match is_missing(&error) {
             // An earlier attempt deleted it, or another client did: either way it is gone (C-13).
-            StatusCode::NOT_FOUND if answer.is_after_lost => Ok(true),
-            StatusCode::NOT_FOUND if may_be_absent => Ok(false),
-            _ => {
-                let error = place(answer.into_error(DELETE), DELETE, name);
-                // The service reports a missing table as a missing resource.
-                Err(match error.kind() {
-                    ErrorKind::NotFound => error.with_kind(ErrorKind::TableNotFound),
-                    _ => error,
-                })
-            }
+            true if is_after_lost => Ok(true),
+            true if may_be_absent => Ok(false),
+            // The service reports a missing table as a missing resource.
+            true => Err(error.with_kind(ErrorKind::TableNotFound)),
+            false => Err(error),
         }
     }
+}
+
+/// Whether a service says that a table does not exist.
+fn is_missing(error: &Error) -> bool {
+    error.is_absence() || *error.kind() == ErrorKind::TableNotFound
 }
 
 fn is_created(answer: &Answer) -> bool {

@@ -119,7 +119,8 @@ where
         Self { attempts: attempts.max(1), ..self }
     }
 
-    /// If the entity does not exist, starts from the value of `make` and inserts it.
+    /// If the entity does not exist, starts from the value of `make` and inserts it, even if the function then answers
+    /// [`Change::Keep`].
     pub fn or_insert_with(self, make: impl FnMut() -> T + Send + 'static) -> Self {
         Self { absent: Some(Box::new(make)), ..self }
     }

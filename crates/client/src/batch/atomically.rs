@@ -1,6 +1,6 @@
 //! Transactions across partitions and tables, which only a Lazuli server has (C-11.7, X-4.6).
 
-use super::change_set::{BatchFault, ChangeSet, Operation, WriteOp, refusal};
+use super::change_set::{ChangeSet, Operation, WriteOp, unwritable};
 use super::messages::{MessagePart, SendMessage};
 use super::send::{Trust, mark, place, send};
 use super::{Commit, Committed};
@@ -163,10 +163,7 @@ impl Atomically {
             if !Arc::ptr_eq(&account.0, &self.account.0) {
                 return Err(place(Error::config("a transaction has one account"), &table));
             }
-            let invalid = |error: Error| {
-                let reason = BatchFault::Write(Box::new(error.kind().clone()));
-                place(refusal(index, reason, error.key().cloned()), &table)
-            };
+            let invalid = |error: Error| place(unwritable(index, &error), &table);
             let operation = write.map_err(invalid)?;
             operations.push(seal(&account, operation.of_table(&table)).await.map_err(invalid)?);
         }
@@ -207,10 +204,7 @@ fn parts(
         if !Arc::ptr_eq(&message.account().0, &account.0) {
             return Err(Error::config("a transaction has one account"));
         }
-        message.into_part().map_err(|error| {
-            let reason = BatchFault::Write(Box::new(error.kind().clone()));
-            refusal(writes + number, reason, None)
-        })
+        message.into_part().map_err(|error| unwritable(writes + number, &error))
     };
     messages.into_iter().enumerate().map(part).collect()
 }

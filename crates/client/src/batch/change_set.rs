@@ -218,6 +218,13 @@ pub(crate) fn refusal(index: usize, reason: BatchFault, key: Option<EntityKey>) 
         .with(|context| context.key = key)
 }
 
+/// The error of a write that cannot be written at all, in a transaction or alone. It keeps the key and the hint.
+pub(crate) fn unwritable(index: usize, error: &Error) -> Error {
+    let reason = BatchFault::Write(Box::new(error.kind().clone()));
+    let hint = error.hint().map(str::to_owned);
+    refusal(index, reason, error.key().cloned()).with(|context| context.hint = hint)
+}
+
 /// A write that cannot be part of a transaction.
 pub(crate) struct Refused {
     pub(crate) operation: Operation,

@@ -13,6 +13,8 @@ enum Reply {
     Status(u16, &'static [(&'static str, &'static str)]),
     /// The entity of a point read.
     Entity(&'static str),
+    /// A body with one header.
+    Page(&'static str, (&'static str, &'static str)),
     Fails(Sent),
     Never,
 }
@@ -41,6 +43,10 @@ impl Transport for Script {
                     Ok(answer.body(Bytes::new().into()).unwrap())
                 }
                 Reply::Entity(body) => Ok(http::Response::new(Bytes::from(body).into())),
+                Reply::Page(body, (name, value)) => {
+                    let answer = http::Response::builder().header(name, value);
+                    Ok(answer.body(Bytes::from(body).into()).unwrap())
+                }
                 Reply::Fails(sent) => Err(TransportError { sent, source: "broken".into() }),
                 Reply::Never => std::future::pending().await,
             }
@@ -382,7 +388,7 @@ async fn the_last_round_is_followed_by_no_pause() {
 
 #[tokio::test]
 async fn no_timeout_is_too_long() {
-    let test = test(&[OK, Reply::Status(204, &[]), Reply::Status(404, &[]), ROW]);
+    let test = test(&[OK, Reply::Status(204, &[]), ABSENT, ROW]);
     let (tables, longest) = (test.account.tables(), Duration::MAX);
     test.manual.sleep(Duration::from_secs(1)).await;
     assert!(tables.exists("Rows").timeout(longest).await.unwrap());
@@ -395,7 +401,7 @@ async fn no_timeout_is_too_long() {
 #[tokio::test]
 async fn a_header_may_be_added_to_the_reads_of_many() {
     // C-3.8.
-    let test = test(&[Reply::Status(404, &[])]);
+    let test = test(&[ABSENT]);
     let name = HeaderName::from_static("x-new");
     let reads = test.account.tables().table("Rows").unwrap().get_many([("p", "r")]);
     let reads = reads.header(name, HeaderValue::from_static("1")).query_parameter("new", "a&b");
@@ -552,4 +558,51 @@ async fn a_late_date_in_retry_after_is_a_pause_too() {
     let test = test(&[at, OK]);
     assert!(test.account.exchange(&read()).await.is_ok());
     assert_eq!(test.manual.elapsed(), Duration::from_secs(7));
+}
+
+/// An answer of a table service about something that does not exist.
+const ABSENT: Reply = Reply::Status(404, &[("x-ms-error-code", "ResourceNotFound")]);
+
+#[tokio::test]
+async fn only_a_table_service_says_that_something_is_absent() {
+    // C-7.1, C-9: a web server at a wrong address answers 404 as well.
+    let page = || test(&[Reply::Status(404, &[])]);
+    let table = |test: &Test| test.account.tables().table("People").unwrap();
+    let error = table(&page()).get(("a", "b")).await.unwrap_err();
+    assert!(
+        error.is_not_found() && error.hint().is_some_and(|h| h.contains("endpoint")),
+        "{error}"
+    );
+    assert!(table(&page()).delete_key(("a", "b")).await.is_err());
+    assert!(page().account.tables().exists("People").await.is_err());
+    assert!(page().account.tables().delete_if_present("People").await.is_err());
+
+    let absent = || test(&[ABSENT]);
+    assert_eq!(table(&absent()).get(("a", "b")).await.unwrap(), None);
+    assert_eq!(table(&absent()).delete_key(("a", "b")).await.unwrap(), crate::Deleted::WasAbsent);
+    assert!(!absent().account.tables().exists("People").await.unwrap());
+    assert!(!absent().account.tables().delete_if_present("People").await.unwrap());
+}
+
+/// A page of an endless list.
+const PAGE: Reply =
+    Reply::Page(r#"{"value":[{"TableName":"A"}]}"#, ("x-ms-continuation-nexttablename", "B"));
+
+#[tokio::test]
+async fn the_timeout_of_a_list_is_for_all_its_pages() {
+    // C-13.1.
+    let test = test(&[const { [BUSY, PAGE] }; 100].concat());
+    let list = test.account.tables().list().timeout(Duration::from_secs(3));
+    assert!(list.await.is_err());
+    assert!(test.manual.elapsed() < Duration::from_secs(4), "{:?}", test.manual.elapsed());
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_wait_for_a_name_is_for_all_its_attempts() {
+    // C-3.4, C-13.1.
+    const DELETED: Reply = Reply::Status(409, &[("x-ms-error-code", "TableBeingDeleted")]);
+    let test = test(&[const { [BUSY, BUSY, DELETED] }; 100].concat());
+    let create = test.account.tables().create_when_free("Busy").timeout(Duration::from_secs(4));
+    assert!(create.await.is_err());
+    assert!(test.manual.elapsed() <= Duration::from_secs(4), "{:?}", test.manual.elapsed());
 }

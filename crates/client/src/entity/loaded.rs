@@ -21,9 +21,32 @@ pub struct Loaded<T> {
     write_ids: WriteIds,
     copies: Option<Arc<[CopyRow]>>,
     blobs: Option<Arc<[String]>>,
+    reading: Reading,
+}
+
+/// How a value relates to the row it was read from. Some writes would damage a row that is not as the value shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// It is the row.
+    #[default]
+    Whole,
+    /// It has the selected properties of the row: a replace would remove the others (C-7.22).
+    Selected,
+    /// It was upgraded from an older version of its type: a merge would leave the row half upgraded (C-6.4).
+    Upgraded,
 }
 
 impl<T> Loaded<T> {
+    /// How it relates to the row.
+    pub(crate) fn reading(&self) -> Reading {
+        self.reading
+    }
+
+    /// Says that some properties of the row were selected.
+    pub(crate) fn selected(self) -> Self {
+        Self { reading: Reading::Selected, ..self }
+    }
+
     /// The addresses of the blobs that it referred to when it was read, if known (P-11).
     #[cfg(feature = "patterns")]
     pub(crate) fn blobs(&self) -> Option<&[String]> {
@@ -53,7 +76,16 @@ impl<T> Loaded<T> {
         timestamp: Timestamp,
         write_ids: WriteIds,
     ) -> Self {
-        Self { value, key, etag, timestamp, write_ids, copies: None, blobs: None }
+        Self {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies: None,
+            blobs: None,
+            reading: Reading::Whole,
+        }
     }
 
     /// The key it was read by.
@@ -81,24 +113,26 @@ impl<T> Loaded<T> {
         self,
         decode: impl FnOnce(T) -> Result<Option<Decoded<U>>, Error>,
     ) -> Result<Option<Loaded<U>>, Error> {
-        let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
-        let value =
-            decode(value).map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
-        Ok(value.map(|Decoded { value, copies, blobs }| Loaded {
+        let decoded = decode(self.value);
+        let decoded =
+            decoded.map_err(|error| error.with(|context| context.key = Some(self.key.clone())))?;
+        Ok(decoded.map(|Decoded { value, copies, blobs, is_upgraded }| Loaded {
             value,
-            key,
-            etag,
-            timestamp,
-            write_ids,
+            key: self.key,
+            etag: self.etag,
+            timestamp: self.timestamp,
+            write_ids: self.write_ids,
             copies,
             blobs,
+            reading: if is_upgraded { Reading::Upgraded } else { self.reading },
         }))
     }
 
     /// Another value under the same key and version.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
-        let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
-        Loaded { value: map(value), key, etag, timestamp, write_ids, copies: None, blobs: None }
+        let Self { value, key, etag, timestamp, write_ids, reading, copies: _, blobs: _ } = self;
+        let (copies, blobs) = (None, None);
+        Loaded { value: map(value), key, etag, timestamp, write_ids, copies, blobs, reading }
     }
 }
 
@@ -117,7 +151,7 @@ impl Loaded<Entity> {
             timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
         let key = entity.key().map_err(Error::protocol)?;
         let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
-        Ok(Self { value: entity, key, etag, timestamp, write_ids, copies: None, blobs: None })
+        Ok(Self::unwritten(entity, key, etag, timestamp, write_ids))
     }
 }
 
@@ -136,17 +170,7 @@ impl<T> Loaded<T> {
 impl Loaded<Entity> {
     /// Decodes the entity as a type; `None` if it is a copy that an index keeps.
     pub(crate) fn decode<T: TableEntity>(self) -> Result<Option<Loaded<T>>, Error> {
-        let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
-        let decoded = crate::codec::decode(value)?;
-        Ok(decoded.map(|Decoded { value, copies, blobs }| Loaded {
-            value,
-            key,
-            etag,
-            timestamp,
-            write_ids,
-            copies,
-            blobs,
-        }))
+        self.filter_map(crate::codec::decode)
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Ahead {
     /// Parts that are fetched concurrently.
     pub(super) parts: usize,
     pub(super) ordered: bool,
+    /// Whether the caller sees tokens: each is for the first entity that was not returned (C-8.5).
+    pub(super) has_tokens: bool,
 }
 
 struct Running<T> {
@@ -207,9 +209,11 @@ impl<T: Send + 'static> Running<T> {
     }
 
     fn open_lanes(&mut self) {
-        // Few entities are wanted: the first part may well have them all.
-        let is_small = self.left.is_some_and(|left| left <= PAGE_ITEMS_MAX);
-        let lanes_max = if is_small && self.ahead.ordered { 1 } else { self.ahead.parts };
+        // Few entities are wanted: the first part may well have them all. And of a page that was read before it is known
+        // how many are left, no token can name the rest.
+        let is_one_by_one =
+            self.left.is_some_and(|left| left <= PAGE_ITEMS_MAX || self.ahead.has_tokens);
+        let lanes_max = if is_one_by_one && self.ahead.ordered { 1 } else { self.ahead.parts };
         while self.lanes.len() < lanes_max.max(1) && self.next_piece < self.source.pieces.len() {
             self.open_lane(None);
         }

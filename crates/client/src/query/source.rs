@@ -174,13 +174,20 @@ impl<T: Send + 'static> Source<T> {
         entity: json::AnsweredEntity<'_>,
         etag: Option<&str>,
     ) -> Result<Option<Loaded<T>>, Error> {
-        self.skip_bad(Loaded::from_answer(entity, etag, self.declared.all, &*self.decode))
+        let item = Loaded::from_answer(entity, etag, self.declared.all, &*self.decode);
+        self.skip_bad(item.map(|item| self.marked(item)))
+    }
+
+    /// Notes if only some properties of the row were read.
+    fn marked(&self, item: Option<Loaded<T>>) -> Option<Loaded<T>> {
+        if self.select.is_empty() { item } else { item.map(Loaded::selected) }
     }
 
     /// Decrypts and decodes a row.
     async fn opened(&self, raw: Loaded<Entity>) -> Result<Option<Loaded<T>>, Error> {
         let (declared, decode) = (self.declared, &*self.decode);
-        self.skip_bad(codec::open(&self.account, raw, declared, &self.select, decode).await)
+        let item = codec::open(&self.account, raw, declared, &self.select, decode).await;
+        self.skip_bad(item.map(|item| self.marked(item)))
     }
 
     fn skip_bad(&self, item: Result<Option<Loaded<T>>, Error>) -> Result<Option<Loaded<T>>, Error> {

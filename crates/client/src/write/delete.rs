@@ -94,10 +94,10 @@ impl Delete {
         }
         let is_after_lost = answer.is_after_lost;
         let error = answer.into_error(operation);
-        match error.kind() {
+        match error.is_absence() {
             // It is gone, deleted by us or another client (C-13).
-            ErrorKind::NotFound if is_after_lost => Ok(Deleted::Now(Proof::State)),
-            ErrorKind::NotFound if self.etag.is_none() => Ok(Deleted::WasAbsent),
+            true if is_after_lost => Ok(Deleted::Now(Proof::State)),
+            true if self.etag.is_none() => Ok(Deleted::WasAbsent),
             _ => Err(place(error)),
         }
     }

@@ -6,7 +6,7 @@ use crate::account::Account;
 use crate::batch::Operation;
 use crate::call::CallOptions;
 use crate::column::Settable;
-use crate::entity::{ETag, Entity, Loaded, Properties, TableEntity};
+use crate::entity::{ETag, Entity, Loaded, Properties, Reading, TableEntity};
 use crate::error::Error;
 use crate::index::{Indexing, blind};
 use crate::key::{IntoKey, KeyError, ReadVersion};
@@ -89,8 +89,9 @@ impl<T> Merge<T> {
         let version = key.version();
         let merge = Self::new(account, table, key.into_key(), declared);
         match version {
-            Some(ReadVersion { etag, base }) => {
-                Self { if_match: Some(etag.as_str().to_owned()), base, ..merge }
+            Some(ReadVersion { etag, base, reading }) => {
+                let if_match = Some(etag.as_str().to_owned());
+                Self { if_match, base, ..merge }.unless(half_upgraded(reading))
             }
             None => merge,
         }
@@ -149,7 +150,7 @@ impl<T> Merge<T> {
     /// Only if the entity has not changed since it was read.
     pub fn if_unchanged<U>(mut self, loaded: &Loaded<U>) -> Self {
         self.base = loaded.write_ids().clone();
-        self.if_match(loaded.etag())
+        self.if_match(loaded.etag()).unless(half_upgraded(loaded.reading()))
     }
 
     /// Stores an id of this write in the entity (see [`Write::write_id`]).
@@ -225,6 +226,18 @@ impl<T> Merge<T> {
         let with_write_id = with_write_id || T::WRITE_IDS > 0;
         Write { options, with_write_id, ..write.based_on(&base) }
     }
+}
+
+/// The error of a merge into a row of an older version than the value that was read shows: the row would keep its
+/// version, and whoever reads it next would upgrade what was merged.
+fn half_upgraded(reading: Reading) -> Option<Error> {
+    (reading == Reading::Upgraded).then(|| {
+        let error = Error::config("the entity is stored in an older version of its type");
+        error.with(|context| {
+            context.hint =
+                Some("replace it, or use update_with: both write the new version".into());
+        })
+    })
 }
 
 fn verb(if_match: Option<&str>) -> WriteVerb {

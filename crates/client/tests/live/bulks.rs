@@ -314,3 +314,11 @@ async fn an_entity_that_changes_after_it_was_found_is_not_deleted() {
     assert_eq!((report.written, report.skipped, report.failed.len()), (118, 2, 0));
     assert_eq!(rows(&table).await.len(), 31);
 }
+
+#[tokio::test]
+async fn a_buffer_of_nothing_still_lets_one_write_through() {
+    // C-12.3.
+    let (_server, table) = server().await;
+    let report = table.bulk().buffer_max(0).upsert(iter(entities(10, 3))).await.unwrap();
+    assert_eq!((report.written, report.failed.len()), (10, 0));
+}

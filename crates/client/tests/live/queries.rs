@@ -2,7 +2,8 @@
 
 use crate::TestServer;
 use lazuli_client::{
-    Entity, ErrorKind, Filter, PageToken, ServerIndex, ServerIndexState, Table, col, partition, row,
+    Entity, ErrorKind, Filter, PageToken, ServerIndex, ServerIndexState, Table, col, iter,
+    partition, row,
 };
 
 async fn people(server: &TestServer, count: usize) -> Table {
@@ -142,4 +143,28 @@ async fn a_lazuli_server_keeps_indexes() {
     let refused = table.set_server_indexes([by_email.clone(), by_email]).await.unwrap_err();
     assert_eq!(refused.code(), Some("InvalidInput"));
     assert_eq!(table.set_server_indexes([]).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_token_after_take_continues_with_the_first_entity_not_returned() {
+    // C-8.5, C-7.5: in a query of several parts, too.
+    let server = TestServer::start();
+    let table = server.table("People").await;
+    for partition in ["Marketing", "Sales"] {
+        let rows = (0..700).map(|number| Entity::new(partition, format!("{number:04}")));
+        table.bulk().insert(iter(rows)).await.unwrap().into_result().unwrap();
+    }
+    let query = || table.query_partitions(["Marketing", "Sales"]);
+    let (mut seen, mut token) = (Vec::new(), None);
+    let mut pages = query().take(1100).pages();
+    while let Some(page) = pages.next_page().await.unwrap() {
+        token = page.token().cloned();
+        seen.extend(page.into_items().iter().map(|row| row.loaded_key().clone()));
+    }
+    assert_eq!(seen.len(), 1100);
+    let rest = query().resume(token.expect("300 are left")).collect_at_most(2000).await.unwrap();
+    seen.extend(rest.iter().map(|row| row.loaded_key().clone()));
+    assert_eq!(seen.len(), 1400);
+    let text = |key: &lazuli_client::EntityKey| format!("{} {}", key.partition, key.row);
+    assert!(seen.is_sorted_by(|a, b| text(a) < text(b)));
 }

@@ -1,7 +1,10 @@
 //! Every operation on one entity, and tables.
 
 use crate::TestServer;
-use lazuli_client::{Credential, Deleted, Entity, ErrorKind, Proof, Value};
+use lazuli_client::{
+    Change, Credential, DecodeError, Deleted, Entity, ErrorKind, Proof, TableEntity, Value,
+    partition, row,
+};
 
 fn don() -> Entity {
     Entity::new("Marketing", "00001").with("FirstName", "Don").with("Age", 34)
@@ -182,4 +185,90 @@ async fn an_entity_over_the_limits_is_sent_only_unchecked() {
     assert!(error.to_string().contains("the property Notes"), "{error}");
     let refused = table.insert(&long).unchecked().await.unwrap_err();
     assert_eq!(refused.code(), Some("PropertyValueTooLarge"), "{refused}");
+}
+
+/// A type whose second version stores degrees Celsius.
+#[derive(TableEntity, Clone, Debug, PartialEq)]
+#[table(partition = "{room}", row = "{minute:06}", kind = "Reading", rename_all = "PascalCase")]
+#[table(version = 2, upgrade(1 => to_celsius))]
+struct Reading {
+    room: String,
+    minute: u32,
+    degrees: f64,
+    note: String,
+}
+
+fn to_celsius(row: &mut Entity) -> Result<(), DecodeError> {
+    let fahrenheit: f64 = row.get("Degrees")?;
+    row.set("Degrees", (fahrenheit - 32.0) / 1.8);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_merge_into_an_entity_of_an_older_version_is_refused() {
+    // C-6.4: the row would keep its old version, and the next reader would upgrade what was merged.
+    let server = TestServer::start();
+    let raw = server.table("Readings").await;
+    let old = Entity::new("cellar", "000001").with("EntityType", "Reading").with("Note", "");
+    raw.insert(&old.with("Degrees", 50.0)).await.unwrap();
+    let readings = raw.retyped::<Reading>();
+    let key = || Reading::key("cellar", 1).unwrap();
+    let read = readings.get(key()).required().await.unwrap();
+    assert_eq!(read.degrees, 10.0);
+
+    let warmer = Reading { degrees: 11.0, ..(*read).clone() };
+    let refused = [
+        readings.merge_changes(&read, &warmer).await.err(),
+        readings.merge(&read).set(Reading::DEGREES, 11.0).await.err(),
+        readings.merge(key()).set(Reading::DEGREES, 11.0).if_unchanged(&read).await.err(),
+        readings.batch("cellar").merge(&read, |m| m.set(Reading::NOTE, "x")).commit().await.err(),
+    ];
+    for error in refused {
+        let error = error.expect("a refusal");
+        assert!(error.hint().is_some_and(|hint| hint.contains("update_with")), "{error}");
+        assert_eq!(error.attempts(), 0);
+    }
+
+    // What writes the whole entity writes its version as well.
+    let update = |e: &mut Reading| {
+        e.degrees += 1.0;
+        Ok(Change::Write)
+    };
+    readings.update_with(key(), update).await.unwrap();
+    let read = readings.get(key()).required().await.unwrap();
+    assert_eq!(read.degrees, 11.0);
+    readings.merge(&read).set(Reading::DEGREES, 12.0).await.unwrap();
+    let read = readings.get(key()).required().await.unwrap();
+    assert_eq!(read.degrees, 12.0);
+}
+
+#[tokio::test]
+async fn a_row_of_which_some_properties_were_read_is_not_replaced() {
+    // C-7.22: the others would be lost.
+    let server = TestServer::start();
+    let people = server.table("People").await;
+    let don = Entity::new("Sales", "1").with("Name", "Don").with("Age", 34);
+    people.insert(&don).await.unwrap();
+    let query = || people.query(partition("Sales").and(row().eq("1"))).select_names(["Age"]);
+    let some = query().collect_at_most(2).await.unwrap().remove(0);
+    let scanned = people.scan().select_names(["Age"]).collect_at_most(2).await.unwrap().remove(0);
+    let in_transaction = scanned.clone();
+    let transaction = people.transact("Sales", |tx| {
+        let row = in_transaction.clone();
+        async move { tx.replace(&row) }
+    });
+    let refused = [
+        people.replace(&some).await.err(),
+        people.replace(&scanned).await.err(),
+        people.batch("Sales").replace(&some).commit().await.err(),
+        transaction.await.err(),
+    ];
+    for error in refused {
+        let error = error.expect("a refusal");
+        assert!(error.to_string().contains("some of its properties"), "{error}");
+        assert_eq!(error.attempts(), 0);
+    }
+    people.merge(&some).set("Age", 35).await.unwrap();
+    let whole = people.get(("Sales", "1")).required().await.unwrap();
+    assert_eq!((whole.str("Name").unwrap(), whole.get::<i32>("Age").unwrap()), ("Don", 35));
 }
