@@ -419,7 +419,8 @@ impl Answer {
         };
         let signed = self.signed.filter(|_| answer.status == StatusCode::FORBIDDEN);
         let is_of_stranger = answer.status == StatusCode::NOT_FOUND && answer.code.is_empty();
-        let hint = is_of_stranger.then(|| "a storage service names a code: is the endpoint right?");
+        let hint =
+            is_of_stranger.then_some("a storage service names a code: is the endpoint right?");
         Error::new(kind_of(answer.status, &answer.code)).at(operation, None, None).with(|context| {
             context.answer = Some(answer);
             context.attempts = self.attempts;
