@@ -132,3 +132,28 @@ fn a_request_without_a_credential_is_anonymous() {
         assert_eq!(line.contains(r#""auth":"#), is_anonymous, "{line}");
     }
 }
+
+/// O-4.3: whatever began with the name of the account lost it: a table named like it in host style, and the
+/// secondary. A request to no account had the account as its resource.
+#[test]
+fn the_resource_of_a_line_is_what_follows_the_account() {
+    let data = tempfile::tempdir().unwrap();
+    let logged = Logged::start(data.path(), &["--access-log", "all"]);
+    let own_host = format!("{ACCOUNT}.table.localhost");
+    for (host, path, resource) in [
+        (own_host.as_str(), format!("/{ACCOUNT}s()"), Some(format!("{ACCOUNT}s"))),
+        (&own_host, format!("/{ACCOUNT}()"), Some(ACCOUNT.to_owned())),
+        ("localhost", format!("/{ACCOUNT}/Orders()"), Some("Orders".to_owned())),
+        ("localhost", format!("/{ACCOUNT}-secondary/Others()"), Some("Others".to_owned())),
+        ("localhost", "/nobody/Orders()".to_owned(), None),
+    ] {
+        let mut stream = connect(logged.server.address()).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.read_to_string(&mut String::new()).unwrap();
+        let line = logged.wait_for(&[&format!(r#""path":"{path}""#)]);
+        let shown = resource.as_ref().map(|name| format!(r#""resource":"{name}""#));
+        assert_eq!(line.contains(r#""resource":"#), resource.is_some(), "{line}");
+        assert!(shown.is_none_or(|shown| line.contains(&shown)), "{line}");
+    }
+}

@@ -147,10 +147,8 @@ impl<S: Service> Front<S> {
         let log = &self.shared.options.access_log;
         if log.wants(record) {
             let path = record.request.map_or("", |request| request.uri.path());
-            let account = record.context.target.as_ref().map(|(account, _)| account.name.as_str());
-            // In path style the account precedes the resource; in host style it does not.
-            let after = account.and_then(|name| path.strip_prefix('/')?.strip_prefix(name));
-            log.write(record, S::NAME, S::resource_name(after.unwrap_or(path)));
+            let start = path.len().saturating_sub(record.context.resource_bytes);
+            log.write(record, S::NAME, path.get(start..).and_then(S::resource_name));
         }
     }
 
@@ -235,6 +233,7 @@ impl<S: Service> Front<S> {
         let Target { account, location, path, path_style, base } =
             Target::find(&parts.uri, headers, peer.scheme(), &shared.accounts, suffixes)?;
         response.target = Some((account.clone(), location));
+        response.resource_bytes = path.len();
         let version = Version::of(headers, &query, options.version_check)?;
         let version = response.version.insert(version).parsed;
         if parts.method == http::Method::OPTIONS {

@@ -69,6 +69,8 @@ pub(crate) struct ResponseContext {
     pub(crate) operation: Option<&'static Facts>,
     /// The account and location that the URL names, once they are known.
     pub(crate) target: Option<(Arc<Account>, Location)>,
+    /// How much of the URL's path follows the account, once it is known.
+    pub(crate) resource_bytes: usize,
     /// What Azure would have returned, if the lenient profile accepted the request.
     pub(crate) would_fail: Option<ErrorCode>,
     client_request_id: Option<HeaderValue>,
@@ -103,6 +105,7 @@ impl ResponseContext {
             committing: Duration::ZERO,
             operation: None,
             target: None,
+            resource_bytes: 0,
             would_fail: None,
             client_request_id: client_request_id.cloned(),
             explain,
