@@ -4,9 +4,9 @@ use super::{BLOB_CONTENT_TYPE, BLOB_TYPE, Blob, Conditions, StoredBlob, conditio
 use crate::BoxFuture;
 use crate::call::{CallOptions, header, text_value};
 use crate::entity::ETag;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::rest::{Parameters, too_large};
-use crate::write::Proof;
+use crate::write::{Proof, unknown};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use lazuli_model::limits::APPEND_BLOCK_BYTES_MAX;
@@ -113,6 +113,8 @@ impl Append {
         }
         let query = Parameters::new().and("comp", "appendblock");
         let call = self.blob.call("append", Method::PUT, query);
+        let env = &self.blob.account().0.env;
+        let deadline = self.options.deadline(env);
         let mut call = prepare(call, &self.conditions, self.options).map_err(place)?;
         if let Some(position) = self.position {
             call.headers.insert(APPEND_POSITION, position.into());
@@ -133,14 +135,22 @@ impl Append {
         // An earlier attempt may have appended them: check. Equal bytes from another client would be mistaken for
         // ours, as with an entity (C-13.7).
         let end = position.saturating_add(self.bytes.len() as u64);
-        match self.blob.get().range(position..end).await {
-            Ok(Some(found)) if found.bytes == self.bytes => Ok(Appended {
-                offset: position,
-                etag: found.properties.etag,
-                proof: Proof::Content,
-            }),
-            _ => Err(error),
+        let look = self.blob.get().range(position..end);
+        let look = look.with_options(CallOptions::default().until(deadline, env));
+        let found = match look.await {
+            Ok(found) => found,
+            // The blob ends before.
+            Err(cause) if cause.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE) => None,
+            Err(cause) => return Err(place(unknown(cause, "append"))),
+        };
+        let Some(found) = found.filter(|found| found.bytes == self.bytes) else {
+            return Err(error);
+        };
+        if !self.blob.account().0.retry.trusts_content() {
+            return Err(error.with_kind(ErrorKind::OutcomeUnknown));
         }
+        let etag = found.properties.etag;
+        Ok(Appended { offset: position, etag, proof: Proof::Content })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::BoxFuture;
 use crate::ReadFrom;
 use crate::call::{Answer, CallOptions, text_value};
 use crate::entity::ETag;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::rest::{Parameters, too_large};
 use bytes::Bytes;
 use futures_core::Stream;
@@ -61,6 +61,10 @@ impl GetBlob {
 
     conditional!();
 
+    pub(super) fn with_options(self, options: CallOptions) -> Self {
+        Self { options, ..self }
+    }
+
     /// Only these bytes, as far as the blob has them.
     pub fn range(mut self, range: impl RangeBounds<u64>) -> Self {
         let start = match range.start_bound() {
@@ -77,7 +81,7 @@ impl GetBlob {
         self
     }
 
-    /// Fails with [`ErrorKind::TooLarge`] if there are more bytes, before reading them.
+    /// Fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if there are more bytes, before reading them.
     pub fn bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
@@ -89,7 +93,7 @@ impl GetBlob {
     }
 
     /// Reads a blob of any size piece by piece. Each piece is a request with its own attempts; all have the same
-    /// version, or the stream fails with [`ErrorKind::PreconditionFailed`].
+    /// version, or the stream fails with [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed).
     pub fn stream(self) -> BlobStream {
         let Range { start, end } = self.range.unwrap_or(Range { start: 0, end: None });
         BlobStream { get: self, next: start, end, properties: None, state: State::Idle }
@@ -118,7 +122,7 @@ impl GetBlob {
                 let properties = properties.map_err(|error| self.blob.place("get blob", error))?;
                 Ok(Some(Downloaded { bytes: answer.body, properties }))
             }
-            Err(error) if *error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.is_absence() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -133,7 +137,16 @@ impl GetBlob {
             let range = text_value(&format!("bytes={start}-{last}")).map_err(place)?;
             call.headers.insert(RANGE, range);
         }
-        self.blob.exchange(&call).await
+        let answer = self.blob.exchange(&call).await?;
+        // Whoever asked for a part would take the beginning of the blob for it.
+        if range.is_some_and(|range| range.start > 0)
+            && answer.status != StatusCode::PARTIAL_CONTENT
+        {
+            return Err(place(Error::protocol(
+                "the answer is not of the range that was asked for",
+            )));
+        }
+        Ok(answer)
     }
 }
 
@@ -146,7 +159,7 @@ impl IntoFuture for GetBlob {
     }
 }
 
-/// The bytes of a blob in pieces. If the blob does not exist, that is an error: [`ErrorKind::NotFound`].
+/// The bytes of a blob in pieces. If the blob does not exist, that is an error: [`ErrorKind::NotFound`](crate::ErrorKind::NotFound).
 #[must_use = "a stream does nothing unless it is read"]
 pub struct BlobStream {
     get: GetBlob,

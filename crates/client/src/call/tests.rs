@@ -606,3 +606,24 @@ async fn the_timeout_of_a_wait_for_a_name_is_for_all_its_attempts() {
     assert!(create.await.is_err());
     assert!(test.manual.elapsed() <= Duration::from_secs(4), "{:?}", test.manual.elapsed());
 }
+
+#[tokio::test]
+async fn the_look_at_a_lost_append_ends_with_its_timeout() {
+    // C-13.1, C-17.4.
+    const MOVED: Reply =
+        Reply::Status(412, &[("x-ms-error-code", "AppendPositionConditionNotMet")]);
+    let test = test(&[LOST, MOVED, BUSY, BUSY, BUSY, BUSY]);
+    let blob = test.account.blobs().container("logs").unwrap().blob("a").unwrap();
+    let error = blob.append("line").at(0).timeout(Duration::from_secs(2)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(test.manual.elapsed() <= Duration::from_secs(2), "{:?}", test.manual.elapsed());
+}
+
+#[tokio::test]
+async fn a_range_that_the_answer_ignores_is_an_error() {
+    // C-17.4: the beginning of the blob is not its end.
+    let test = test(&[Reply::Page("the whole blob", ("etag", "1"))]);
+    let blob = test.account.blobs().container("pics").unwrap().blob("a").unwrap();
+    let error = blob.get().range(4..9).await.unwrap_err();
+    assert!(error.to_string().contains("range"), "{error}");
+}
