@@ -10,6 +10,7 @@
 //! again.
 
 use crate::cluster::SendError;
+use crate::patience::ClientError;
 use crate::read::{KEYS_PER_READ, Newest, Read};
 use crate::region::Region;
 use bytes::Bytes;
@@ -148,6 +149,10 @@ impl Call {
         for other in std::mem::take(&mut self.others) {
             let part = match &answer {
                 Ok(read) => Ok(read.part(&other.keys)),
+                // Time ran out for this read. Another one may have more.
+                Err(SendError::Failed(ClientError::Unavailable(reason))) => {
+                    Err(SendError::Unsent(reason.clone()))
+                }
                 Err(error) => Err(error.clone()),
             };
             // The caller may have stopped waiting.

@@ -106,6 +106,19 @@ fn an_error_is_told_to_all() {
     assert!(matches!(other.try_recv(), Ok(Turn::Done(Err(SendError::Moved(_))))));
 }
 
+/// The time of the read that gathered the others is over; theirs may not be.
+#[test]
+fn a_read_whose_time_is_over_ends_no_other() {
+    let shared = Arc::new(SharedReads::default());
+    let here = region(1, 1);
+    let mut call = reads(&shared, &here, &["a"]);
+    let mut other = waits(&shared, &here, &["c"]);
+    call.gather(&keys(&["a"]));
+    let late = SendError::Failed(ClientError::Unavailable("late".into()));
+    assert!(matches!(call.finish(&keys(&["a"]), Err(late)), Err(SendError::Failed(_))));
+    assert!(matches!(other.try_recv(), Ok(Turn::Done(Err(SendError::Unsent(_))))));
+}
+
 #[test]
 fn calls_are_bounded_and_the_rest_makes_the_next() {
     let shared = Arc::new(SharedReads::default());
