@@ -1,4 +1,4 @@
-//! Promises about appended values: the commit creates their keys, in commit order.
+//! Promises about appended values: the commit creates their keys, in commit order.
 
 use super::*;
 use lazuli_engine::Writers;

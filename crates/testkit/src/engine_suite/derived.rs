@@ -1,4 +1,4 @@
-//! Promises about derived writes: they are atomic with the commit.
+//! Promises about derived writes: they are atomic with the commit, on every engine.
 
 use super::derivations::{ByValue, FEED, Feed, INDEX, ROWS, UNIQUE, Unique};
 use super::*;
@@ -201,6 +201,7 @@ pub fn rows_of_one_commit_may_swap_unique_values(make: Make<'_>) {
     });
 }
 
+///
 pub fn derived_writes_count_against_the_limits(make: Make<'_>) {
     #[derive(Debug)]
     struct Many(usize, usize);
