@@ -2,7 +2,7 @@
 
 use crate::TestServer;
 use lazuli_client::{
-    Entity, ErrorKind, Filter, PageToken, ServerIndex, ServerIndexState, Table, col, iter,
+    Entity, ErrorKind, Filter, Loaded, PageToken, ServerIndex, ServerIndexState, Table, col, iter,
     partition, row,
 };
 
@@ -119,6 +119,32 @@ async fn a_lazuli_server_explains_counts_and_deletes() {
     assert_eq!(table.server_delete(filter()).await.unwrap(), 10);
     assert_eq!(table.server_count(None).await.unwrap(), 20);
     assert!(Filter::extended("startswith(Name").is_err());
+}
+
+///
+#[tokio::test]
+async fn a_lazuli_server_gives_entities_in_descending_order() {
+    let server = TestServer::start();
+    let table = people(&server, 30).await;
+    let rows = |people: Vec<Loaded<Entity>>| -> Vec<String> {
+        people.iter().map(|person| person.row_key().to_owned()).collect()
+    };
+    let mut expected = rows(table.scan().collect_at_most(30).await.unwrap());
+    expected.reverse();
+    let query = || table.scan().descending();
+    assert_eq!(rows(query().page_size(7).collect_at_most(30).await.unwrap()), expected);
+    let newest = query().page_size(4).take(3).collect_at_most(3).await.unwrap();
+    assert_eq!(rows(newest), expected[..3]);
+    // The parts of this filter would otherwise be read one by one, in ascending order.
+    let two = format!(
+        "PartitionKey eq 'Sales' and (RowKey eq '{}' or RowKey eq '{}')",
+        expected[9], expected[1]
+    );
+    let two = table.query(Filter::raw(two.as_str())).descending().collect_at_most(2).await.unwrap();
+    assert_eq!(rows(two), [expected[1].clone(), expected[9].clone()]);
+    let ranges = table.scan().split(2).await.unwrap();
+    let refused = query().within(&ranges).collect_at_most(30).await.unwrap_err();
+    assert!(refused.to_string().contains("ascending"), "{refused}");
 }
 
 /// X-3.12a.

@@ -62,9 +62,7 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
         query = query.take(top);
     }
     if arguments.reverse {
-        // The parts of a query that is cut into parts would come in ascending order.
-        let order = "PartitionKey desc,RowKey desc";
-        query = super::asking(query.as_written()).query_parameter("$orderby", order);
+        query = query.descending();
     }
     if arguments.snapshot {
         query = query.snapshot();
