@@ -19,6 +19,8 @@
 mod buffer;
 mod line;
 mod name;
+#[cfg(test)]
+mod orders;
 mod reader;
 mod writer;
 

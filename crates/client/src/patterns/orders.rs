@@ -2,13 +2,15 @@
 //!
 //! Nothing of a pattern is replaced but the way out and the clock. A client stops before each request, and a scheduler decides
 //! whose request is carried out next, by a server in this process, and who dies. Requests and answers get lost where a
-//! program says so.
+//! program says so. Blobs, which the server does not have, are those of a few lines in [`blobs`].
 
 mod beyond;
+mod blobs;
 
 use super::schedule::{self, Chooser, block_on};
 use crate::transport::{Body, HttpTransport, Sent, Transport, TransportError};
 use crate::{Account, BoxFuture, Credential, Env, Environment, Retry};
+use blobs::Blobs;
 use bytes::Bytes;
 use lazuli_engine::MemoryEngine;
 use lazuli_model::{Clock, SystemClock, Timestamp};
@@ -74,7 +76,8 @@ impl Bench {
     pub(super) fn run(self: &Arc<Self>) -> Run {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         let (bench, partition) = (self.clone(), format!("p{number}"));
-        Run { bench, partition, began: SystemClock.now(), trace: Arc::default() }
+        let (blobs, trace) = Default::default();
+        Run { bench, blobs, partition, began: SystemClock.now(), trace }
     }
 
     fn carry_out(&self, request: http::Request<Bytes>) -> http::Response<Bytes> {
@@ -88,6 +91,7 @@ impl Bench {
 #[derive(Clone)]
 pub(super) struct Run {
     bench: Arc<Bench>,
+    blobs: Arc<Mutex<Blobs>>,
     pub(super) partition: String,
     began: Timestamp,
     trace: Arc<Mutex<Vec<String>>>,
@@ -102,6 +106,7 @@ impl Run {
         let retry = if losses.is_final { Retry::none() } else { Retry::default() };
         let address = self.bench.server.address();
         let account = Account::builder(&format!("http://{address}/{WELL_KNOWN_ACCOUNT}"));
+        let account = account.blob_endpoint(&format!("{}/{WELL_KNOWN_ACCOUNT}", blobs::ADDRESS));
         let account = account.transport(way).env(Env::new(env)).retry(retry);
         let credential = Credential::shared_key(WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY).unwrap();
         account.credential(credential).build().unwrap()
@@ -164,7 +169,10 @@ impl Transport for Way {
                 note("is lost");
                 return Err(lost());
             }
-            let answer = self.run.bench.carry_out(request);
+            let answer = match blobs::is_for_blobs(&request) {
+                true => self.run.blobs.lock().unwrap().carry_out(&request),
+                false => self.run.bench.carry_out(request),
+            };
             if self.losses.answers.contains(&at) {
                 note(&format!("{}, answer lost", answer.status()));
                 return Err(lost());
