@@ -75,6 +75,8 @@ const PARTS_AT_ONCE: usize = 8;
 ///
 /// // A report, from one moment if the service is Lazuli; rows that cannot be decoded are left out.
 /// let rows = sales().snapshot().skip_bad().prefetch(2).collect_at_most(100_000).await?;
+/// // The ten greatest row keys, from Lazuli.
+/// let last = sales().descending().take(10).collect_at_most(10).await?;
 /// // One request with the `or` in it, instead of two point reads.
 /// let both = partition("Sales").and(col("RowKey").one_of(["00010", "00011"]));
 /// let two = people.query(both).as_written().collect_at_most(2).await?;
