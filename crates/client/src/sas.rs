@@ -147,8 +147,9 @@ macro_rules! sas_terms {
 }
 pub(crate) use sas_terms;
 
+/// At most the last moment that has a text: without one the token would have no end.
 pub(crate) fn after(now: Timestamp, life: Duration) -> Timestamp {
-    now.plus_seconds(life.as_secs())
+    now.plus_seconds(life.as_secs()).min(Timestamp::MAX)
 }
 
 pub(crate) fn start_now(now: Timestamp) -> Timestamp {

@@ -92,6 +92,18 @@ fn a_token_of_an_account_names_services_types_and_ordered_letters() {
 }
 
 #[test]
+fn a_token_for_a_very_long_time_still_has_an_end() {
+    // C-16.2: moments after the year 9999 have no text, and `se` was left out.
+    let (table, _) = table();
+    let token = table.sas(Permissions::READ).expires_in(std::time::Duration::MAX).build().unwrap();
+    let query = Query::parse_lenient(token.as_str()).unwrap();
+    let Ok(Some(TableToken::Service(sas))) = TableToken::parse(&query) else {
+        panic!("a token of a table")
+    };
+    assert_eq!(sas.expiry, "9999-12-31T23:59:59Z");
+}
+
+#[test]
 fn what_the_service_would_refuse_is_refused_here() {
     // C-16.2.
     let (table, _) = table();
