@@ -10,7 +10,7 @@ mod indexed;
 mod json;
 mod record;
 
-pub(crate) use indexed::Indexed;
+pub(crate) use indexed::{Indexed, advised};
 pub(crate) use json::document;
 pub(crate) use record::Page;
 

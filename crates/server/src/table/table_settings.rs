@@ -5,7 +5,7 @@ use crate::error::ApiResult;
 use crate::http::extensions::Used;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
-use crate::table::advice::{Indexed, document};
+use crate::table::advice::{Indexed, advised, document};
 use crate::table::api::TableApi;
 use crate::table::call::Call;
 use crate::table::operation::{Operation, Resource, Setting};
@@ -73,7 +73,8 @@ impl<'b> Action<'b> {
 /// `GET /?comp=lazuli-advice`: advice on the tables of the account.
 async fn advice(api: &TableApi, context: &RequestContext<'_>) -> ApiResult<Reply> {
     let account = &context.account.name;
-    let indexed = Indexed::read(api, account).await;
+    let advised = api.advice.with_advisor(account, advised);
+    let indexed = Indexed::read(&api.tables, account, advised).await;
     let mut reply = api.advice.with_advisor(account, |advisor| {
         Reply::json_of(200, &document(account.as_str(), context.now, advisor, &indexed))
     })?;

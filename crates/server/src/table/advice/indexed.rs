@@ -1,27 +1,32 @@
 //! The properties that have an index by now: the advice to index them is done (X-5.2b).
 
-use crate::table::api::TableApi;
-use lazuli_advice::{Code, Finding};
+use lazuli_advice::{Advisor, Code, Finding};
 use lazuli_model::{AccountName, TableName, Timestamp};
-use lazuli_table::IndexState;
+use lazuli_table::{IndexState, TableService};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Since when properties of tables have an index of their own, by the names that findings use.
 #[derive(Debug, Default)]
 pub(crate) struct Indexed(BTreeMap<(String, String), Timestamp>);
 
+/// The tables of all findings that advise an index.
+pub(crate) fn advised(advisor: &Advisor) -> BTreeSet<String> {
+    let findings = advisor.findings().filter(|finding| advises_index(finding));
+    findings.map(|finding| finding.table.clone()).collect()
+}
+
 impl Indexed {
-    /// Looks up the tables of all findings that advise an index.
-    pub(crate) async fn read(api: &TableApi, account: &AccountName) -> Self {
-        let tables: BTreeSet<String> = api.advice.with_advisor(account, |advisor| {
-            let advises = |finding: &&Finding| advises_index(finding);
-            advisor.findings().filter(advises).map(|finding| finding.table.clone()).collect()
-        });
+    /// Looks up the indexes of these tables.
+    pub(crate) async fn read(
+        tables: &TableService,
+        account: &AccountName,
+        advised: BTreeSet<String>,
+    ) -> Self {
         let mut indexed = BTreeMap::new();
-        for table in tables {
+        for table in advised {
             let Ok(name) = TableName::parse(&table) else { continue };
             // Without the indexes of a table, its findings are shown as before.
-            let Ok(indexes) = api.tables.indexes(account, &name).await else { continue };
+            let Ok(indexes) = tables.indexes(account, &name).await else { continue };
             for index in indexes {
                 let is_kept = !matches!(index.state, IndexState::Failed(_));
                 if let ([property], true) = (index.definition.on(), is_kept) {

@@ -1,6 +1,6 @@
 //! Advice as JSON: findings by weight, and the numbers of each table.
 
-use super::Indexed;
+use super::indexed::Indexed;
 use lazuli_advice::{Advisor, Finding, ShapeSummary, TableSummary};
 use lazuli_model::Timestamp;
 use serde::Serialize;
