@@ -1,21 +1,20 @@
 //! `lazuli index`: the indexes of a table on a Lazuli server.
 
 use crate::exit::Exit;
-use crate::failure::{ending, with_hint};
+use crate::failure::{ending, usage, with_hint};
 use crate::output::Grid;
 use crate::progress::Progress;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Subcommand;
 use lazuli_client::{ServerIndex, ServerIndexState, ServerIndexStatus, Table};
+use lazuli_model::IndexDefinition;
+use lazuli_model::limits::INDEX_PROPERTIES_MAX;
 use serde::Serialize;
 use std::time::Duration;
 
 /// The pause between polls of an index that is being built.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
-
-/// The most properties of an index.
-const PROPERTIES_MAX: usize = 4;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -37,7 +36,7 @@ pub(crate) enum Verb {
         /// Name of the index; one with that name is replaced
         name: String,
         /// The indexed properties, in order of comparison
-        #[arg(required = true, num_args = 1..=PROPERTIES_MAX, value_name = "PROPERTY")]
+        #[arg(required = true, num_args = 1..=INDEX_PROPERTIES_MAX, value_name = "PROPERTY")]
         on: Vec<String>,
         /// Refuse a value that another entity already has
         #[arg(long)]
@@ -81,13 +80,22 @@ pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Verb::Set { table, name, on, unique, no_wait } => {
-            let index = ServerIndex::new(name, on);
-            let index = if unique { index.unique() } else { index };
-            set(session, &session.table(&table)?, index, no_wait).await
+            let table = session.table(&table)?;
+            set(session, &table, checked(name, on, unique)?, no_wait).await
         }
         Verb::Drop { table, name, if_present } => drop(session, &table, &name, if_present).await,
         Verb::Watch { table } => watch(session, &session.table(&table)?, None).await,
     }
+}
+
+/// An index that a table can have.
+fn checked(name: String, on: Vec<String>, unique: bool) -> Result<ServerIndex> {
+    IndexDefinition::new(&name, &on, unique).map_err(|error| {
+        let advice = "such as `lazuli index set People byEmail Email`";
+        usage(error.to_string(), advice)
+    })?;
+    let index = ServerIndex::new(name, on);
+    Ok(if unique { index.unique() } else { index })
 }
 
 async fn set(session: &Session, table: &Table, new: ServerIndex, no_wait: bool) -> Result<Exit> {

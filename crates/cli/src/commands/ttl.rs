@@ -6,6 +6,7 @@ use crate::session::Session;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand, value_parser};
 use lazuli_client::ServerTtl;
+use lazuli_model::{Property, PropertyLimits};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -30,7 +31,7 @@ pub(crate) enum Verb {
         #[arg(long, group = "moment", value_parser = value_parser!(u64).range(1..))]
         seconds: Option<u64>,
         /// Property with the moment (DateTime), or the seconds after the last write (Int32, Int64)
-        #[arg(long, group = "moment", value_name = "NAME")]
+        #[arg(long, group = "moment", value_name = "NAME", value_parser = custom_property)]
         property: Option<String>,
     },
     /// Entities of a table no longer expire
@@ -41,6 +42,16 @@ pub(crate) enum Verb {
         /// Name of the table
         table: String,
     },
+}
+
+/// The name of a property that an entity can have, beside its keys and its Timestamp.
+fn custom_property(name: &str) -> Result<String, String> {
+    let is_custom = matches!(Property::from_name(name), Property::Custom(_));
+    match PropertyLimits::Service.check_name(name) {
+        Ok(()) if is_custom => Ok(name.to_owned()),
+        Ok(()) => Err("it is not a property that entities can expire by".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[derive(Serialize)]

@@ -16,6 +16,19 @@ fn an_expiry_is_set_shown_and_removed() {
     lazuli.fails("ttl show People", 3, &["do not expire"]);
 }
 
+/// O-6.5, X-7.1: wrong usage sends nothing, so it needs no server.
+#[test]
+fn an_expiry_by_what_no_entity_has_is_wrong_usage() {
+    let lazuli = Lazuli::of(crate::harness::NOBODY);
+    let long = "x".repeat(256);
+    for name in ["PartitionKey", "RowKey", "Timestamp", "a-b", "", &long] {
+        let set = lazuli.run(&["ttl", "set", "People", "--property", name]);
+        set.failed(2, &["--property"]);
+    }
+    lazuli.fails("ttl set People --property RowKey", 2, &["not a property that entities can"]);
+    lazuli.fails("ttl set People --property Until", 5, &["127.0.0.1:1"]);
+}
+
 #[test]
 fn a_feed_is_turned_on_followed_and_turned_off() {
     let lazuli = Lazuli::with_people();

@@ -155,6 +155,10 @@ pub(crate) fn done(child: Child) -> Done {
     }
 }
 
+/// An account on a port where nobody listens.
+pub(crate) const NOBODY: &str = "TableEndpoint=http://127.0.0.1:1/acct;\
+    QueueEndpoint=http://127.0.0.1:1/acct;AccountName=acct;AccountKey=a2V5";
+
 /// Four people, as lines of JSON.
 pub(crate) const PEOPLE: &str = r#"
 {"PartitionKey":"Marketing","RowKey":"00001","FirstName":"Don","Age":34}

@@ -22,8 +22,26 @@ fn an_index_is_declared_built_listed_used_and_dropped() {
     lazuli.ok("index drop People byName --if-present");
     assert_eq!(lazuli.ok("index list People").lines().count(), 2);
     lazuli.fails("index list Nobody", 3, &["404 TableNotFound"]);
-    lazuli.fails("index set People x Age", 1, &["400 InvalidInput", "is not the name of an index"]);
     lazuli.fails("index set People byAge", 2, &["PROPERTY"]);
+}
+
+/// O-6.5, X-3.1: wrong usage sends nothing, so it needs no server.
+#[test]
+fn an_index_that_no_table_can_have_is_wrong_usage() {
+    let lazuli = Lazuli::of(crate::harness::NOBODY);
+    for (index, problem) in [
+        ("x Age", "'x' is not the name of an index"),
+        ("by-age Age", "'by-age' is not the name of an index"),
+        ("byAge PartitionKey", "cannot be on 'PartitionKey'"),
+        ("byAge Age RowKey", "cannot be on 'RowKey'"),
+        ("byAge a-b", "cannot be on 'a-b'"),
+        ("byAge Age Age", "names 'Age' twice"),
+    ] {
+        lazuli.fails(&format!("index set People {index}"), 2, &[problem, "hint: "]);
+    }
+    lazuli.fails("index set People byAge A B C D E", 2, &["unexpected value 'E'"]);
+    lazuli.fails("index set a_b byAge Age", 2, &["not the name of a table"]);
+    lazuli.fails("index set People byAge Age", 5, &["127.0.0.1:1"]);
 }
 
 /// building over duplicates ends as failed, with two of them named.
