@@ -23,7 +23,8 @@ fn a_transaction_spans_partitions_tables_and_queues() {
            {"replace":{"PartitionKey":"Sales","RowKey":"00010","Age":24}}"#,
     );
     assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.stdout.starts_with(r#"{"operations":7,"etags":[null,"W/"#), "{done:?}");
+    let report = r#"{"operations":7,"dryRun":false,"etags":[null,"W/"#;
+    assert!(done.stdout.starts_with(report), "{done:?}");
     assert_eq!(done.stdout.matches("W/").count(), 5, "{done:?}");
     assert_eq!(lazuli.ok("entities count People --json"), "{\"entities\":4}\n");
     let don = lazuli.ok("entities get People Marketing 00001 --json");
@@ -34,6 +35,10 @@ fn a_transaction_spans_partitions_tables_and_queues() {
         "{\"PartitionKey\":\"Sales\",\"RowKey\":\"00010\",\"Age\":24}\n"
     );
     assert_eq!(lazuli.ok("entities count Audit"), "2\n");
+    // C-11.7: the id of a transaction with messages is in one entity.
+    let all = lazuli.ok("entities query People --all --json")
+        + &lazuli.ok("entities query Audit --all --json");
+    assert_eq!(all.matches("\"_WriteIds\":").count(), 1, "{all}");
     assert!(lazuli.ok("queues peek jobs --json").contains(r#""body":"Zoë""#));
 }
 
@@ -69,6 +74,46 @@ fn a_transaction_that_fails_names_the_operation_and_writes_nothing() {
     transact(&lazuli, &many).failed(2, &["operation 101 of the input: ", "at most 100 operations"]);
     assert_eq!(lazuli.ok("entities count People"), "4\n");
     assert_eq!(lazuli.ok("queues count jobs"), "0\n");
+}
+
+/// O-9.7: a dry run finds what a transaction checks before it is sent, and needs no server.
+#[test]
+fn a_dry_run_of_a_transaction_checks_it_and_sends_nothing() {
+    let lazuli = Lazuli::of(crate::harness::NOBODY);
+    let dry = |operations: &[&str], options: &[&str]| {
+        let arguments = [&["entities", "transact", "People", "--dry-run"], options].concat();
+        lazuli.run_with(&arguments, &operations.concat())
+    };
+    let new = r#"{"insert":{"PartitionKey":"Sales","RowKey":"1"}}"#;
+    let near = r#"{"delete":{"PartitionKey":"Sales","RowKey":"2"}}"#;
+    let far = r#"{"put":{"PartitionKey":"Other","RowKey":"1"},"table":"Audit"}"#;
+    let message = r#"{"send":"x","queue":"jobs"}"#;
+    for (operations, number) in [(vec![new, near], 2), (vec![message, new, far], 3)] {
+        let done = dry(&operations, &[]);
+        let remark = format!("would carry out {number} operations in one transaction\n");
+        assert_eq!((done.code, &*done.stdout, &*done.stderr), (0, "", &*remark));
+        let etags = vec!["null"; number].join(",");
+        let json = format!(r#"{{"operations":{number},"dryRun":true,"etags":[{etags}]}}"#);
+        assert_eq!(dry(&operations, &["--json"]).stdout, json + "\n");
+    }
+    let wide =
+        format!(r#"{{"put":{{"PartitionKey":"p","RowKey":"1","T":"{}"}}}}"#, "x".repeat(40_000));
+    let huge = r#"{"send":"x","queue":"jobs"}"#.replace('x', &"x".repeat(70_000));
+    for (operations, words) in [
+        (vec![new, new], ["operation 2 of the input: ", "names an entity once"]),
+        (vec![message, far, new, new], ["operation 4 of the input: ", "names an entity once"]),
+        (vec![new, &*wide], ["operation 2 of the input: ", "hint: "]),
+        (vec![&*huge, new], ["operation 1 of the input: ", "hint: "]),
+        (vec![message], ["messages alone has no write", "hint: "]),
+        (vec!["{}"], ["operation 1 of the input: ", "hint: "]),
+    ] {
+        let done = dry(&operations, &[]);
+        done.failed(2, &words);
+        assert_eq!(done.stdout, "", "{done:?}");
+    }
+    let row = |row| format!(r#"{{"put":{{"PartitionKey":"p","RowKey":"{row}"}}}}"#);
+    let many: String = (0..101).map(row).collect();
+    dry(&[&many], &[]).failed(2, &["operation 101 of the input: ", "at most 100 operations"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `lazuli entities transact`: several writes, all of them or none.
 
+mod dry_run;
+
 use crate::entity_text::from_object;
 use crate::exit::Exit;
 use crate::failure::{ending, exit_of_client, usage, without_hint};
@@ -28,6 +30,10 @@ pub(crate) struct TransactArguments {
     /// {"merge":{…}}, {"mergeOrInsert":{…}}, {"delete":{…}}, each with "table" if it is another one, and
     /// {"send":"text","queue":"…"}; `-` or nothing reads standard input
     file: Option<String>,
+
+    /// Check the transaction and send nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// One operation, as the input has it.
@@ -62,18 +68,23 @@ struct Collected {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Report {
     operations: usize,
-    /// The versions of the entities that were written, in the order of the input; `null` for a deletion or a message.
+    dry_run: bool,
+    /// The versions of the entities that were written, in the order of the input; `null` for a deletion, for a message, and
+    /// in a dry run.
     etags: Vec<Option<String>>,
 }
 
 pub(super) async fn run(session: &Session, arguments: TransactArguments) -> Result<Exit> {
-    session.table(&arguments.table)?;
-    let file = arguments.file;
+    let TransactArguments { table, file, dry_run } = arguments;
+    session.table(&table)?;
+    let dry = if dry_run { Some(dry_run::without_network(session)?) } else { None };
+    let session = dry.as_ref().unwrap_or(session);
     let lines = aside(move || read(file)).await??;
     let parse = |(at, line): (usize, Line)| {
-        let operation = operation(session, &arguments.table, line);
+        let operation = operation(session, &table, line);
         operation.with_context(|| format!("operation {} of the input", at + 1))
     };
     let operations: Vec<Operation> =
@@ -82,13 +93,15 @@ pub(super) async fn run(session: &Session, arguments: TransactArguments) -> Resu
         return Err(usage("there is nothing to write", FORM));
     }
     let Collected { commit, places } = collect(session, operations);
-    let committed = commit.await.map_err(|error| failed(error, &places))?;
-    let report = Report::new(&committed, &places);
-    let remark = format!(
-        "carried out {} in one transaction",
-        counted(places.len() as u64, "operation", "operations")
-    );
-    session.out.done(&report, remark)?;
+    let committed = match dry_run {
+        true => dry_run::check(commit).await.map(|()| None),
+        false => commit.await.map(Some),
+    };
+    let committed = committed.map_err(|error| failed(error, &places))?;
+    let report = Report::new(committed.as_ref(), &places);
+    let deed = if dry_run { "would carry out" } else { "carried out" };
+    let number = counted(places.len() as u64, "operation", "operations");
+    session.out.done(&report, format_args!("{deed} {number} in one transaction"))?;
     Ok(Exit::Done)
 }
 
@@ -224,14 +237,15 @@ fn failed(error: Error, places: &[usize]) -> anyhow::Error {
 }
 
 impl Report {
-    fn new(committed: &Committed, places: &[usize]) -> Self {
+    /// Without what was committed, of a dry run.
+    fn new(committed: Option<&Committed>, places: &[usize]) -> Self {
         let mut etags = vec![None; places.len()];
         for (index, at) in places.iter().enumerate() {
             if let Some(place) = etags.get_mut(*at) {
-                *place = committed.etag(index).map(|etag| etag.to_string());
+                *place = committed.and_then(|all| all.etag(index)).map(|etag| etag.to_string());
             }
         }
-        Self { operations: places.len(), etags }
+        Self { operations: places.len(), dry_run: committed.is_none(), etags }
     }
 }
 
