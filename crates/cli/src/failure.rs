@@ -188,6 +188,13 @@ fn advice_on(error: &lazuli_client::Error) -> Option<String> {
             "give --resume the token that the same query printed: same table, filter and properties"
         }
         _ => match error.code() {
+            // The server names the request that sets what is missing.
+            Some("ResourceNotFound") if error.to_string().contains("comp=lazuli-feed") => {
+                "`lazuli feed on NAME` turns the feed of a table on"
+            }
+            Some("ResourceNotFound") if error.to_string().contains("comp=lazuli-ttl") => {
+                "`lazuli ttl set NAME --seconds N`, or --property, lets entities of a table expire"
+            }
             Some("QueueNotFound") => "`lazuli queues create NAME` creates a queue",
             Some("ContainerNotFound") => {
                 "`lazuli blobs containers create NAME` creates a container"

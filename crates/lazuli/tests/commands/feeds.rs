@@ -6,7 +6,8 @@ use crate::harness::Lazuli;
 #[test]
 fn an_expiry_is_set_shown_and_removed() {
     let lazuli = Lazuli::with_people();
-    lazuli.fails("ttl show People", 3, &["404 ResourceNotFound", "do not expire"]);
+    let hint = "hint: `lazuli ttl set NAME --seconds N`";
+    lazuli.fails("ttl show People", 3, &["404 ResourceNotFound", "do not expire", hint]);
     assert_eq!(lazuli.ok("ttl set People --seconds 3600 --json"), "{\"seconds\":3600}\n");
     assert!(lazuli.ok("ttl set People --property Until").contains("Until"));
     assert_eq!(lazuli.ok("ttl show People --json"), "{\"property\":\"Until\"}\n");
@@ -32,8 +33,10 @@ fn an_expiry_by_what_no_entity_has_is_wrong_usage() {
 #[test]
 fn a_feed_is_turned_on_followed_and_turned_off() {
     let lazuli = Lazuli::with_people();
-    lazuli.fails("changes People", 3, &["404 ResourceNotFound", "no change feed"]);
-    lazuli.fails("feed show People", 3, &["no change feed"]);
+    let hint = "hint: `lazuli feed on NAME`";
+    lazuli.fails("changes People", 3, &["404 ResourceNotFound", "no change feed", hint]);
+    lazuli.fails("feed show People", 3, &["no change feed", hint]);
+    lazuli.fails("feed show Nobody", 3, &["TableNotFound", "hint: `lazuli tables create NAME`"]);
     let on = lazuli.ok("feed on People --images both --hours 2 --json");
     assert!(on.starts_with(r#"{"images":"both","retention_hours":2,"complete_from":""#), "{on}");
     assert!(lazuli.ok("feed show People").contains("both"));
