@@ -2,6 +2,7 @@
 
 use crate::connect::Target;
 use crate::exit::Exit;
+use crate::failure::ending;
 use crate::output::{OutputArguments, printable};
 use crate::session::Session;
 use anyhow::Result;
@@ -45,7 +46,7 @@ pub(crate) async fn run(session: &Session, arguments: &ChangesArguments) -> Resu
         let wait = if arguments.follow { WAIT } else { Duration::ZERO };
         let next = table.server_changes(after.as_deref(), wait).timeout(WAIT_MAX).into_future();
         let Some(page) = session.interrupt.or(next).await else {
-            return Ok(stopped(session, after.as_deref()));
+            return stopped(after.as_deref());
         };
         let page = page?;
         print(session, &page)?;
@@ -58,13 +59,10 @@ pub(crate) async fn run(session: &Session, arguments: &ChangesArguments) -> Resu
 }
 
 /// The changes before `after` have been printed.
-fn stopped(session: &Session, after: Option<&str>) -> Exit {
+fn stopped(after: Option<&str>) -> Result<Exit> {
     match after.filter(|after| *after != "now") {
-        Some(token) => {
-            session.out.remark(format_args!("stopped; --after {token} continues"));
-            Exit::Partial
-        }
-        None => Exit::Interrupted,
+        Some(token) => Err(ending(Exit::Partial, "stopped", format!("--after {token} continues"))),
+        None => Ok(Exit::Interrupted),
     }
 }
 

@@ -88,7 +88,8 @@ fn a_feed_that_is_followed_until_interrupted_says_how_to_go_on() {
     for id in 1..=2 {
         lazuli.ok(&format!("entities put People PartitionKey=p RowKey={id}"));
     }
-    let mut child = lazuli.spawn(&["changes", "People", "--follow", "--json"]);
+    // O-9.5: what is needed to go on is no remark, so --quiet does not hide it.
+    let mut child = lazuli.spawn(&["changes", "People", "--follow", "--json", "--quiet"]);
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut page = String::new();
     out.read_line(&mut page).unwrap();
@@ -101,4 +102,29 @@ fn a_feed_that_is_followed_until_interrupted_says_how_to_go_on() {
     lazuli.ok("entities put People PartitionKey=p RowKey=3");
     let rest = lazuli.ok(&format!("changes People --after {token}"));
     assert!(rest.contains("p  3") && !rest.contains("p  2"), "{rest}");
+}
+
+/// O-9.5: what is needed to go on is printed even if remarks are not.
+#[test]
+fn a_query_that_is_interrupted_says_how_to_go_on_even_if_quiet() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create Numbers");
+    let line = |i| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{i:04}\"}}\n");
+    let text: String = (0..2100).map(line).collect();
+    assert_eq!(lazuli.run_with(&["entities", "put", "Numbers"], &text).code, 0);
+    // A page is larger than a pipe: the command cannot go on to the next one before it is read here.
+    let mut child = lazuli.spawn(&["entities", "query", "Numbers", "--all", "--json", "--quiet"]);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut read = String::new();
+    out.read_line(&mut read).unwrap();
+    interrupt(&child);
+    out.read_to_string(&mut read).unwrap();
+    let ended = done(child);
+    assert_eq!(ended.code, 7, "{ended:?}");
+    let (_, token) = ended.stderr.split_once("--resume ").unwrap();
+    let (token, _) = token.split_once(' ').unwrap();
+    let resume = ["entities", "query", "Numbers", "--all", "--json", "--resume", token];
+    let rest = lazuli.run(&resume).stdout;
+    assert_eq!(read.lines().count() + rest.lines().count(), 2100);
+    assert!(rest.contains("\"2099\"") && !read.contains("\"2099\""), "{ended:?}");
 }

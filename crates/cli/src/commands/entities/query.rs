@@ -4,6 +4,7 @@ mod csv;
 
 use crate::entity_text::{cell, write_json};
 use crate::exit::Exit;
+use crate::failure::{ending, usage};
 use crate::output::Grid;
 use crate::session::Session;
 use anyhow::Result;
@@ -77,7 +78,7 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
     session.interrupt.end_in_order();
     loop {
         let Some(page) = session.interrupt.or(pages.next_page()).await else {
-            return Ok(stopped(session, token.as_ref()));
+            return stopped(token.as_ref());
         };
         let Some(page) = page? else { break };
         token = page.token().cloned();
@@ -95,13 +96,10 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
     Ok(Exit::Done)
 }
 
-fn stopped(session: &Session, token: Option<&PageToken>) -> Exit {
+fn stopped(token: Option<&PageToken>) -> Result<Exit> {
     match token {
-        Some(token) => {
-            session.out.remark(format_args!("stopped; --resume {token} continues"));
-            Exit::Partial
-        }
-        None => Exit::Interrupted,
+        Some(token) => Err(ending(Exit::Partial, "stopped", format!("--resume {token} continues"))),
+        None => Ok(Exit::Interrupted),
     }
 }
 
@@ -122,10 +120,7 @@ impl Printer {
         Ok(match (arguments.csv, session.out.is_json()) {
             (true, true) => {
                 let advice = "--json prints one object per line";
-                return Err(crate::failure::usage(
-                    "--csv and --json contradict each other",
-                    advice,
-                ));
+                return Err(usage("--csv and --json contradict each other", advice));
             }
             (true, false) => Self::Csv(CsvWriter::new(is_fixed.then_some(columns))),
             (false, true) => Self::Lines,
