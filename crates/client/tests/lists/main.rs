@@ -511,3 +511,78 @@ async fn random_operations_do_what_a_plain_map_does() {
     };
     model::compare(chosen_seeds(SEEDS), 25, choose, setup, real, plain).await.unwrap();
 }
+
+/// Its item is a text, which may be empty.
+#[expect(clippy::duplicated_attributes, reason = "two lists have the same items")]
+#[derive(TableEntity, Clone, Debug, PartialEq)]
+#[table(name = "Employees", kind = "Player", partition = "{team}", row = "player_{name}")]
+#[index_list(position, option = 2, row = "position_{position}", items = "Names", item = "{name}")]
+#[index_list(
+    town,
+    option = 3,
+    partition = "town_{team}",
+    row = "town_{town}",
+    items = "Names",
+    item = "{name}"
+)]
+struct Player {
+    team: String,
+    name: String,
+    position: String,
+    town: Option<String>,
+}
+
+#[tokio::test]
+async fn an_item_without_text_is_refused_and_a_stored_one_can_still_be_changed() {
+    // P-4.1: a list cannot hold it, so the entity would be missing without a word.
+    let server = TestServer::with_faults().await.unwrap();
+    create(&server.direct()).await;
+    let players: ListTable<Player> = server.account().lists().unwrap().notes("lists").unwrap();
+    let player = |name: &str| {
+        let (team, name, position) = ("Reds".to_owned(), name.to_owned(), "goal".to_owned());
+        Player { team, name, position, town: None }
+    };
+    let key = || Player::key("Reds", "").unwrap();
+    let at = |position| Player::list_position("Reds", position).unwrap();
+    let moved_to = |town: &'static str| {
+        players.update_with(key(), move |player| {
+            player.town = Some(town.into());
+            Ok(Change::Write)
+        })
+    };
+    server.faults().take();
+    let error = players.insert(&player("")).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
+    assert!(error.to_string().contains("position") && error.hint().is_some(), "{error}");
+    assert_eq!(error.key(), Some(key().as_entity_key()));
+    assert!(server.faults().take().is_empty(), "nothing was sent");
+    players.insert(&player("Ann")).await.unwrap();
+
+    // Another program has written one. It is found, and it can be changed, except into a list where it was not.
+    let stored = Entity::new("Reds", "player_").with("EntityType", "Player");
+    players.rows().insert(&stored.clone().with("position", "goal")).await.unwrap();
+    let findings = players.verify(9).await.unwrap();
+    let found: Vec<_> = findings.iter().map(|finding| (finding.kind, finding.about)).collect();
+    assert_eq!(found, [(FindingKind::Missing, "position")]);
+    assert_eq!(players.repair().await.unwrap(), 0);
+    assert!(matches!(moved_to("Bath").await.unwrap_err().kind(), ErrorKind::Config(_)));
+    let changed = players.update_with(key(), |player| {
+        player.position = "wing".into();
+        Ok(Change::Write)
+    });
+    assert!(!changed.await.unwrap().pending);
+    let loaded = players.get(key()).await.unwrap().unwrap();
+    assert_eq!((&*loaded.position, &loaded.town), ("wing", &None));
+    players.delete(&loaded).await.unwrap();
+    players.rows().insert(&stored.with("position", "goal").with("town", "Bath")).await.unwrap();
+    moved_to("York").await.unwrap();
+    players.delete(&players.get(key()).await.unwrap().unwrap()).await.unwrap();
+
+    assert_eq!(players.ids_by(&at("goal")).await.unwrap(), ["Ann"]);
+    for (partition, row) in [("Reds", "position_wing"), ("town_Reds", "town_York")] {
+        assert!(players.rows().get((partition, row)).await.unwrap().is_none(), "{row}");
+    }
+    assert!(players.verify(9).await.unwrap().is_empty());
+    let queue = server.direct().queues().queue("lists").unwrap();
+    assert_eq!(queue.approximate_count().await.unwrap(), 0);
+}

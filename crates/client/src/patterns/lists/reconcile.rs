@@ -165,7 +165,9 @@ impl<T: TableEntity> Store for ListTable<T> {
                 return Ok((false, None));
             };
             let etag = row.etag().clone();
-            Ok((self.entries_of_row(row.into_inner())?.contains(entry), Some(etag)))
+            let is_of_row = self.entries_of_row(row.into_inner())?.contains(entry);
+            // No list can hold an item without text (P-4.1).
+            Ok((is_of_row && !entry.item.is_empty(), Some(etag)))
         })
     }
 

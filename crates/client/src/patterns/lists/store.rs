@@ -203,6 +203,15 @@ pub(super) fn properties(def: &ListDef, items: &[String]) -> Properties {
     properties
 }
 
+/// The error of an entity whose item in a list has no text (P-4.1).
+pub(super) fn textless(def: &ListDef) -> Error {
+    let error = Error::config(format!("the item of the list {} is empty", def.name));
+    error.with(|context| {
+        context.hint =
+            Some("a list cannot hold it: give the fields of `item` values with text".into());
+    })
+}
+
 /// The error of a list that does not fit into an entity (P-4.2).
 pub(super) fn full(error: Error, def: &ListDef) -> Error {
     if !is_full(&error) {

@@ -83,7 +83,9 @@ impl<T: TableEntity> ListTable<T> {
         for entry in self.entries_of_row(row.into_inner()).unwrap_or_default() {
             let list = self.read_list(entry.number, &entry.place).await?;
             let is_listed = list.is_some_and(|list| list.items.contains(&entry.item));
-            if !is_listed && self.wants(&key, &entry).await?.0 {
+            // An item without text is reported and left: no list can hold it (P-4.1).
+            let is_wanted = entry.item.is_empty() || self.wants(&key, &entry).await?.0;
+            if !is_listed && is_wanted {
                 all.push(self.wrong(FindingKind::Missing, key.clone(), entry));
             }
         }

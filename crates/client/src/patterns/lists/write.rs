@@ -29,6 +29,18 @@ struct Move {
     new: Vec<Entry>,
 }
 
+impl Move {
+    /// The list that the entity would join as an item without text, which no list can hold (P-4.1). An entity that
+    /// another program has written so is in no list, and stays so when it is changed.
+    fn without_text(&self) -> Option<usize> {
+        let numbers = |entries: &[Entry]| -> Vec<usize> {
+            entries.iter().filter(|e| e.item.is_empty()).map(|e| e.number).collect()
+        };
+        let old = numbers(&self.old);
+        numbers(&self.new).into_iter().find(|number| !old.contains(number))
+    }
+}
+
 impl<T: TableEntity> ListTable<T> {
     /// Inserts an entity, and adds it to its lists.
     pub async fn insert(&self, value: &T) -> Result<ListsWritten, Error> {
@@ -110,11 +122,15 @@ impl<T: TableEntity> ListTable<T> {
     ) -> Result<ListsWritten, Error> {
         let key = write.key.clone();
         let place = |error: Error| error.at(verb, Some(self.rows.name()), Some(&key));
+        if let Some(number) = entries.without_text() {
+            return Err(place(store::textless(self.def(number)?)));
+        }
         let is_beside =
             |entry: &&Entry| self.def(entry.number).is_ok_and(|def| def.home == ListHome::Beside);
-        // Unchanged entries need no write.
+        // Unchanged entries need no write, and those without text are in no list.
         let changed = |from: &[Entry], to: &[Entry]| -> Vec<Entry> {
-            from.iter().filter(|entry| !to.contains(entry)).cloned().collect()
+            let changed = |entry: &&Entry| !entry.item.is_empty() && !to.contains(entry);
+            from.iter().filter(changed).cloned().collect()
         };
         let removed = changed(&entries.old, &entries.new);
         let added = changed(&entries.new, &entries.old);
