@@ -25,7 +25,7 @@ pub(crate) use lookup::read as read_copy;
 pub use lookup::{GetBy, Index, IndexKey, IndexQuery, Indexed};
 #[cfg(feature = "patterns")]
 pub(crate) use write::as_lone;
-pub(crate) use write::{Indexing, blind, operation, send};
+pub(crate) use write::{Indexing, blind, may_be_indexed, operation, send};
 
 /// An index of a type.
 ///

@@ -7,7 +7,7 @@ use crate::call::CallOptions;
 use crate::codec::{encode, encode_read};
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
-use crate::index::{CopyRow, blind, fold, in_partition};
+use crate::index::{CopyRow, blind, fold, in_partition, may_be_indexed};
 use crate::key::{IntoKey, Key};
 use crate::options::verb_options;
 use crate::query::{Query, Selection};
@@ -84,7 +84,7 @@ impl Transaction {
     /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
         let (key, properties) = self.encoded(value, encode(value))?;
-        if !value.shape().indexes.is_empty() {
+        if !value.shape().indexes.is_empty() || may_be_indexed::<T>(&key) {
             return Err(blind(key));
         }
         self.change(key, |row| row.upsert(properties))

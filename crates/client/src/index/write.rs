@@ -40,7 +40,7 @@ fn copies_of<T: TableEntity>(entity: &Entity) -> Result<Vec<CopyRow>, Error> {
 }
 
 impl Indexing {
-    /// How a write of a value updates indexes; `None` if its type has no index.
+    /// How a write of a value updates indexes; `None` if neither its type has one, nor what it may replace.
     pub(crate) fn of_value<T: TableEntity>(
         verb: WriteVerb,
         value: &T,
@@ -49,11 +49,19 @@ impl Indexing {
         if_match: Option<&str>,
     ) -> Result<Option<Self>, Error> {
         let Ok((key, properties)) = encoded else { return Ok(None) };
+        let known = loaded.and_then(Loaded::copies);
         if value.shape().indexes.is_empty() {
-            return Ok(None);
+            // It may take the place of an entity of another type of the union, which has copies.
+            let may_have_copies = match (verb, known) {
+                (WriteVerb::Insert, _) => false,
+                (WriteVerb::Replace, Some(old)) => !old.is_empty(),
+                _ => may_be_indexed::<T>(key),
+            };
+            if !may_have_copies {
+                return Ok(None);
+            }
         }
         let new = in_partition(value, key, properties)?;
-        let known = loaded.and_then(Loaded::copies);
         Ok(Some(match (verb, known) {
             (WriteVerb::Insert, _) => Self::Known(changes(&[], &new)),
             (WriteVerb::Replace, Some(old)) => Self::Known(changes(old, &new)),
@@ -112,6 +120,12 @@ impl Indexing {
             Ok(Some(remove.with_copies(changes(&old, &[]))))
         })))
     }
+}
+
+/// Whether an entity of a type with indexes may have this key, by the beginning of its row key.
+pub(crate) fn may_be_indexed<T: TableEntity>(key: &EntityKey) -> bool {
+    let mut indexed = T::SHAPES.iter().filter(|shape| !shape.indexes.is_empty());
+    indexed.any(|shape| key.row.as_str().starts_with(shape.layout.row_prefix))
 }
 
 /// The operation of a blind write, given what is stored.

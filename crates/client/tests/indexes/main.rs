@@ -55,6 +55,20 @@ enum Staff {
     Department(Department),
 }
 
+/// Its row keys may be any text, so also that of an employee.
+#[derive(TableEntity, Debug, Clone, PartialEq)]
+#[table(kind = "Robot", partition = "{department}", row = "{name}", rename_all = "PascalCase")]
+struct Robot {
+    department: String,
+    name: String,
+}
+
+#[derive(TableUnion, Debug, Clone, PartialEq)]
+enum Crew {
+    Employee(Employee),
+    Robot(Robot),
+}
+
 fn jones() -> Employee {
     employee(223, "jonesj@contoso.com")
 }

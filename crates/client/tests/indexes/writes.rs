@@ -1,6 +1,6 @@
 //! Every write operation updates the copies.
 
-use crate::{Badge, Employee, assert_consistent, employee, employees, jones, rows};
+use crate::{Badge, Crew, Employee, Robot, assert_consistent, employee, employees, jones, rows};
 use lazuli_client::prelude::*;
 use lazuli_client::{BatchFault, Change, Cost, Deleted};
 use lazuli_test::TestServer;
@@ -313,4 +313,53 @@ async fn a_guarded_entity_is_replaced_with_its_copies() {
     table.transact("Sales", work).await.unwrap();
     assert_consistent(&table).await;
     assert_eq!(rows(&table, "Sales").await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_type_without_indexes_that_takes_the_place_of_one_with_them_leaves_no_copies() {
+    // P-1.5.
+    let server = TestServer::with_faults().await.unwrap();
+    let table = employees(&server.account()).await;
+    let crew: Table<Crew> = table.retyped();
+    let robot = |name: &str| Crew::from(Robot { department: "Sales".into(), name: name.into() });
+    let taken = || robot("empid_000223");
+    let requests = || server.faults().take().len();
+    let left = async || {
+        let left = rows(&table, "Sales").await;
+        crew.retyped::<Entity>().delete_key(("Sales", "empid_000223")).await.unwrap();
+        left
+    };
+
+    crew.insert(&jones().into()).await.unwrap();
+    crew.upsert(&taken()).await.unwrap();
+    assert_eq!(left().await, ["empid_000223"]);
+    crew.insert(&jones().into()).await.unwrap();
+    crew.overwrite(&taken()).await.unwrap();
+    assert_eq!(left().await, ["empid_000223"]);
+    crew.insert(&jones().into()).await.unwrap();
+    crew.upsert_merge(&taken()).await.unwrap();
+    assert_eq!(left().await, ["empid_000223"]);
+    crew.insert(&jones().into()).await.unwrap();
+    let key = jones().key().unwrap();
+    let mut loaded = crew.get(Key::new(key)).required().await.unwrap();
+    *loaded = taken();
+    requests();
+    crew.replace(&loaded).await.unwrap();
+    assert_eq!(requests(), 1);
+    assert_eq!(left().await, ["empid_000223"]);
+
+    // Neither a batch nor a transaction can read first.
+    let batch = crew.batch("Sales").upsert(&taken()).commit().await.unwrap_err();
+    let transaction = crew.transact("Sales", |tx| async move { tx.upsert(&taken()) });
+    for refused in [batch, transaction.await.unwrap_err()] {
+        assert!(refused.hint().is_some_and(|hint| hint.contains("read it")), "{refused}");
+    }
+    // Keys that no employee has cost what they did.
+    requests();
+    crew.upsert(&robot("r2")).await.unwrap();
+    crew.overwrite(&robot("r2")).await.unwrap();
+    crew.batch("Sales").upsert(&robot("r2")).upsert(&robot("d2")).commit().await.unwrap();
+    let loaded = crew.get(Key::new(robot("r2").key().unwrap())).required().await.unwrap();
+    crew.replace(&loaded).await.unwrap();
+    assert_eq!(requests(), 5);
 }
