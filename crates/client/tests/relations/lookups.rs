@@ -80,3 +80,38 @@ async fn ten_thousand_entities_are_joined_with_one_request_for_the_small_table()
     assert!(small.get(&key(1).unwrap()).await.is_err(), "too large to keep");
     assert_eq!(lookup.count().await.unwrap(), 100);
 }
+
+#[tokio::test]
+async fn a_refresh_whose_runtime_ends_is_started_again() {
+    // P-12.4.
+    let server = TestServer::with_faults().await.unwrap();
+    let direct = server.direct();
+    direct.tables().create("Departments").await.unwrap();
+    let departments: Table<Department> = direct.tables().of().unwrap();
+    let named = |name: &str| Department { id: 7, name: name.into() };
+    departments.insert(&named("Old")).await.unwrap();
+    let lookup = Lookup::new(&departments);
+    let name = async |lookup: &Lookup<Department>| {
+        lookup.get(&Department::key(7).unwrap()).await.unwrap().unwrap().name.clone()
+    };
+    assert_eq!(name(&lookup).await, "Old");
+    departments.upsert(&named("New")).await.unwrap();
+    server.clock().unwrap().advance(Duration::from_secs(301));
+
+    // This one ends before the refresh that it starts has run.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let other = lookup.clone();
+    let read = std::thread::spawn(move || runtime.block_on(async { name(&other).await }));
+    assert_eq!(read.join().unwrap(), "Old");
+
+    let mut found = name(&lookup).await;
+    for _ in 0..1000 {
+        // A request by another client gives the refresh time.
+        departments.get(Department::key(7).unwrap()).await.unwrap();
+        found = name(&lookup).await;
+        if found == "New" {
+            break;
+        }
+    }
+    assert_eq!(found, "New");
+}

@@ -38,6 +38,15 @@ struct Copy<T> {
     at: Duration,
 }
 
+/// A refresh under way. Its task may also be dropped, before it has run or in between, when the runtime ends.
+struct Refreshing<T>(Arc<State<T>>);
+
+impl<T> Drop for Refreshing<T> {
+    fn drop(&mut self) {
+        self.0.is_refreshing.store(false, Ordering::Release);
+    }
+}
+
 impl<T> Clone for Lookup<T> {
     fn clone(&self) -> Self {
         Self { table: self.table.clone(), state: self.state.clone(), ..*self }
@@ -124,7 +133,9 @@ impl<T: TableEntity + Sync> Lookup<T> {
             return;
         }
         let lookup = self.clone();
+        let refreshing = Refreshing(self.state.clone());
         tokio::spawn(async move {
+            let _until_dropped = refreshing;
             if let Err(error) = lookup.refresh().await {
                 tracing::warn!(table = lookup.table.name(), %error, "a look-up stays as it is");
                 let now = lookup.table.account.0.env.elapsed();
@@ -133,7 +144,6 @@ impl<T: TableEntity + Sync> Lookup<T> {
                     copy.at = now;
                 }
             }
-            lookup.state.is_refreshing.store(false, Ordering::Release);
         });
     }
 
