@@ -236,7 +236,18 @@ impl Stream for BlobStream {
                         self.state = State::Idle;
                         return Poll::Ready(Some(Ok(piece.bytes)));
                     }
-                    Ok(_) => self.state = State::Ended,
+                    Ok(nothing) => {
+                        self.state = State::Ended;
+                        // The end of a blob that is read is known from its first piece on.
+                        let found = nothing.as_ref().map(|piece| &piece.properties);
+                        let blob_end = self.properties.as_ref().or(found).map(|known| known.bytes);
+                        if blob_end.is_some_and(|end| self.next < end) {
+                            let error =
+                                Error::protocol("the bytes stop before the end of the blob");
+                            let error = self.get.blob.place("get blob", error);
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    }
                     Err(error) => {
                         self.state = State::Ended;
                         return Poll::Ready(Some(Err(error)));

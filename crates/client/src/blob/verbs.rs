@@ -3,7 +3,7 @@
 use super::{Blob, BlobProperties, Conditions, StoredBlob, conditional, prepare};
 use crate::BoxFuture;
 use crate::call::CallOptions;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::rest::{self, Parameters};
 use crate::write::{Deleted, Proof};
 use http::{Method, StatusCode};
@@ -18,8 +18,11 @@ pub(super) async fn head(blob: &Blob) -> Result<Option<BlobProperties>, Error> {
             let properties = BlobProperties::from_answer(&answer);
             properties.map(Some).map_err(|error| blob.place(operation, error))
         }
-        StatusCode::NOT_FOUND => Ok(None),
-        _ => Err(blob.refusal(answer, operation)),
+        // An answer to HEAD has no body, but the code is in a header too.
+        _ => match blob.refusal(answer, operation) {
+            error if error.is_absence() => Ok(None),
+            error => Err(error),
+        },
     }
 }
 
@@ -50,11 +53,11 @@ impl DeleteBlob {
         }
         let is_after_lost = answer.is_after_lost;
         let error = self.blob.refusal(answer, operation);
-        match error.kind() {
+        match error.is_absence() {
             // It is gone, deleted by us or another client (C-13).
-            ErrorKind::NotFound if is_after_lost => Ok(Deleted::Now(Proof::State)),
-            ErrorKind::NotFound => Ok(Deleted::WasAbsent),
-            _ => Err(error),
+            true if is_after_lost => Ok(Deleted::Now(Proof::State)),
+            true => Ok(Deleted::WasAbsent),
+            false => Err(error),
         }
     }
 }

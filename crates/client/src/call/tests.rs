@@ -15,6 +15,8 @@ enum Reply {
     Entity(&'static str),
     /// A body with one header.
     Page(&'static str, (&'static str, &'static str)),
+    /// A part of a blob, and where it lies.
+    Part(&'static str, &'static str),
     Fails(Sent),
     Never,
 }
@@ -45,6 +47,12 @@ impl Transport for Script {
                 Reply::Entity(body) => Ok(http::Response::new(Bytes::from(body).into())),
                 Reply::Page(body, (name, value)) => {
                     let answer = http::Response::builder().header(name, value);
+                    Ok(answer.body(Bytes::from(body).into()).unwrap())
+                }
+                Reply::Part(body, range) => {
+                    let answer = http::Response::builder().status(206).header("etag", "1");
+                    let answer = answer.header("last-modified", "Sun, 15 Nov 2026 12:00:00 GMT");
+                    let answer = answer.header("content-range", range);
                     Ok(answer.body(Bytes::from(body).into()).unwrap())
                 }
                 Reply::Fails(sent) => Err(TransportError { sent, source: "broken".into() }),
@@ -626,4 +634,59 @@ async fn a_range_that_the_answer_ignores_is_an_error() {
     let blob = test.account.blobs().container("pics").unwrap().blob("a").unwrap();
     let error = blob.get().range(4..9).await.unwrap_err();
     assert!(error.to_string().contains("range"), "{error}");
+}
+
+fn blob(test: &Test) -> crate::blob::Blob {
+    test.account.blobs().container("pics").unwrap().blob("a").unwrap()
+}
+
+#[tokio::test]
+async fn only_a_blob_service_says_that_a_blob_is_absent() {
+    // C-17.4, as C-7.1: a web server at a wrong address answers 404 as well.
+    let page = || test(&[Reply::Status(404, &[])]);
+    for error in [
+        blob(&page()).get().await.unwrap_err(),
+        blob(&page()).head().await.unwrap_err(),
+        blob(&page()).delete().await.unwrap_err(),
+    ] {
+        assert!(error.is_not_found(), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("endpoint")), "{error}");
+    }
+    let error = blob(&test(&[LOST, Reply::Status(404, &[])])).delete().await.unwrap_err();
+    assert!(error.may_have_been_applied(), "{error}");
+
+    const ABSENT: Reply = Reply::Status(404, &[("x-ms-error-code", "BlobNotFound")]);
+    let absent = || test(&[ABSENT]);
+    assert_eq!(blob(&absent()).get().await.unwrap(), None);
+    assert_eq!(blob(&absent()).head().await.unwrap(), None);
+    assert_eq!(blob(&absent()).delete().await.unwrap(), crate::Deleted::WasAbsent);
+    let gone = blob(&test(&[LOST, ABSENT])).delete().await.unwrap();
+    assert_eq!(gone, crate::Deleted::Now(crate::Proof::State));
+}
+
+#[tokio::test]
+async fn a_stream_that_stops_before_the_end_of_its_blob_is_an_error() {
+    // C-17.4: what came so far would be taken for the whole blob.
+    use futures_util::TryStreamExt;
+    const HELLO: Reply = Reply::Part("hello", "bytes 0-4/8");
+    const NOTHING: Reply = Reply::Part("", "bytes 5-7/8");
+    const OUTSIDE: Reply = Reply::Status(416, &[("x-ms-error-code", "InvalidRange")]);
+    for wrong in [NOTHING, OUTSIDE] {
+        let test = test(&[HELLO, wrong]);
+        let mut stream = blob(&test).get().piece_bytes(5).stream();
+        assert_eq!(stream.try_next().await.unwrap().unwrap(), "hello");
+        let error = stream.try_next().await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Protocol(_)), "{error}");
+        assert_eq!(stream.try_next().await.unwrap(), None);
+    }
+    let error = blob(&test(&[NOTHING])).get().stream().try_next().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Protocol(_)), "{error}");
+
+    // A blob without bytes, as services may answer, and a whole one.
+    for empty in [OUTSIDE, Reply::Part("", "bytes 0-0/0")] {
+        assert_eq!(blob(&test(&[empty])).get().stream().try_next().await.unwrap(), None);
+    }
+    let test = test(&[HELLO, Reply::Part("you", "bytes 5-7/8")]);
+    let all: Vec<Bytes> = blob(&test).get().piece_bytes(5).stream().try_collect().await.unwrap();
+    assert_eq!(all.concat(), b"helloyou");
 }
